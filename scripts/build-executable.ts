@@ -19,7 +19,7 @@ import { build, type Plugin } from "esbuild";
 import {
   consoleFiles,
   type PackageFile,
-} from "../packages/server/src/transport/http/package-file.ts";
+} from "../packages/server/src/edge/console/package-file.ts";
 import { bundling, placed, requireFrom } from "./bundling.ts";
 import { parts, sourceRoot } from "./in-executable/parts.ts";
 

@@ -21,18 +21,14 @@ import {
   rowOf,
   settingNames,
 } from "../packages/server/src/config/setting-table.ts";
+import { queryOf } from "../packages/server/src/edge/http/calls.ts";
+import type { JsonSchema } from "../packages/server/src/edge/http/json-schema.ts";
+import { callersOf, ofEveryRoute, refusalsOf } from "../packages/server/src/edge/http/openapi.ts";
+import { replySchemas } from "../packages/server/src/edge/http/reply-schemas.ts";
+import type { AnyRoute } from "../packages/server/src/edge/http/route.ts";
+import { routes } from "../packages/server/src/start/features.ts";
 import { metricTable } from "../packages/server/src/telemetry/metrics.ts";
 import type { MetricRow } from "../packages/server/src/telemetry/registry.ts";
-import { queryOf } from "../packages/server/src/transport/http/calls.ts";
-import { routes } from "../packages/server/src/transport/http/http-server.ts";
-import type { JsonSchema } from "../packages/server/src/transport/http/json-schema.ts";
-import {
-  callersOf,
-  ofEveryRoute,
-  refusalsOf,
-} from "../packages/server/src/transport/http/openapi.ts";
-import { replySchemas } from "../packages/server/src/transport/http/reply-schemas.ts";
-import type { AnyRoute } from "../packages/server/src/transport/http/route.ts";
 import { apiTypes, apiTypesPath } from "./api-types.ts";
 
 /** Path from the root of the repository -> contents. */

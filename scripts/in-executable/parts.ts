@@ -2,7 +2,7 @@
 export const parts = {
   "@command-line": "packages/cli/src/main.ts",
   "@server": "packages/server/src/start/main.ts",
-  "@shard": "packages/server/src/start/shard-thread.ts",
+  "@shard": "packages/server/src/start/shards/shard-thread.ts",
   "@check-tables": "packages/engine/src/kv/check-tables-thread.ts",
   "@health": "scripts/in-executable/health-check.ts",
 } as const;

@@ -3,12 +3,12 @@ import { randomFillSync } from "node:crypto";
 import { join } from "node:path";
 import { LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
 import type { Change, NewTask, Submission, TenantId, WorkerId } from "@codeq/queue";
-import { Broker } from "../../packages/server/src/broker/broker.ts";
-import type { Enqueued, Submitted } from "../../packages/server/src/broker/verbs.ts";
-import { systemClock } from "../../packages/server/src/clock.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
-import { Store } from "../../packages/server/src/store/store.ts";
-import { TaskIds } from "../../packages/server/src/task-ids.ts";
+import { Broker } from "../../packages/server/src/core/broker/broker.ts";
+import type { Enqueued, Submitted } from "../../packages/server/src/core/broker/verbs.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
+import { Store } from "../../packages/server/src/core/store/store.ts";
+import { TaskIds } from "../../packages/server/src/core/task-ids.ts";
 import { ask, claim } from "../crash/ask-broker.ts";
 
 export type Mode = "fsync" | "interval" | "os";

@@ -4,13 +4,13 @@
  * or looked up.
  */
 import { decodeMessage, producer, worker } from "@codeq/protocol/wire";
-import { systemClock as clock } from "../../packages/server/src/clock.ts";
-import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
+import { systemClock as clock } from "../../packages/server/src/core/clock.ts";
 import {
   createGrpcServer,
   type GrpcHandler,
   grpcLimits,
-} from "../../packages/server/src/transport/grpc/grpc-server.ts";
+} from "../../packages/server/src/edge/grpc/grpc-server.ts";
+import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 
 interface Waiting {
   count: number;

@@ -5,7 +5,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { workerScopes } from "../../packages/server/src/access/identity.ts";
+import { workerScopes } from "../../packages/server/src/edge/access/identity.ts";
 import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";
 import { Workspace } from "./workspace.ts";
 

@@ -5,8 +5,8 @@
  * writes a JSON line.
  */
 import type { Change, WorkerId } from "@codeq/queue";
-import { systemClock } from "../../packages/server/src/clock.ts";
 import { settingTable } from "../../packages/server/src/config/setting-table.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { openTracing } from "../../packages/server/src/telemetry/tracing/open-tracing.ts";

@@ -6,7 +6,7 @@
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
-import { workerScopes } from "../../packages/server/src/access/identity.ts";
+import { workerScopes } from "../../packages/server/src/edge/access/identity.ts";
 import { cpuOf } from "./cpu-time.ts";
 import { Histogram } from "./histogram.ts";
 import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { type Kv, LevelKv, Replica } from "@codeq/engine";
 import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
 import type { SharedLog } from "../../packages/engine/src/log/replicated/shared-log.ts";
-import { systemClock } from "../../packages/server/src/clock.ts";
-import { Store } from "../../packages/server/src/store/store.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
+import { Store } from "../../packages/server/src/core/store/store.ts";
 
 export interface ReplicasOptions {
   readonly shards: number;

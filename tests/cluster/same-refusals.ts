@@ -4,8 +4,8 @@
  * enough to see that nothing is different behind the way to another node.
  */
 import assert from "node:assert/strict";
-import { routes } from "../../packages/server/src/transport/http/http-server.ts";
-import type { AnyRoute } from "../../packages/server/src/transport/http/route.ts";
+import type { AnyRoute } from "../../packages/server/src/edge/http/route.ts";
+import { routes } from "../../packages/server/src/start/features.ts";
 import type { ThreeNodes } from "./three-nodes.ts";
 
 const raw = (tenantId: string, roles: readonly string[]): object => ({ tenantId, roles });

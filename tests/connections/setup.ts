@@ -5,20 +5,20 @@
 import type { Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { SimClock } from "@codeq/simulated";
-import { systemClock } from "../../packages/server/src/clock.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
+import { Timestamps } from "../../packages/server/src/core/timestamps.ts";
+import type { GrpcServer } from "../../packages/server/src/edge/grpc/grpc-server.ts";
+import { newEndpoints } from "../../packages/server/src/edge/http/health.ts";
+import {
+  loadCertificates,
+  type TlsSettings,
+} from "../../packages/server/src/edge/tls/certificates.ts";
+import { ServerTls } from "../../packages/server/src/edge/tls/server-tls.ts";
 import { composeHttp, composeStreams } from "../../packages/server/src/start/compose.ts";
 import { listenAll, type Ports } from "../../packages/server/src/start/listen.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
-import { Timestamps } from "../../packages/server/src/timestamps.ts";
-import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";
-import { newEndpoints } from "../../packages/server/src/transport/http/health.ts";
-import {
-  loadCertificates,
-  type TlsSettings,
-} from "../../packages/server/src/transport/tls/certificates.ts";
-import { ServerTls } from "../../packages/server/src/transport/tls/server-tls.ts";
 import { type RunningServer, World } from "../contract/setup.ts";
 import { producerAuth, workerAuth } from "../grpc/tokens.ts";
 

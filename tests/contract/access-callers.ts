@@ -5,11 +5,11 @@
  */
 import { errors } from "@codeq/protocol";
 import { SimIssuer } from "@codeq/simulated";
-import { workerScopes } from "../../packages/server/src/access/identity.ts";
 import type {
   JwksProviderConfig,
   ProviderConfig,
 } from "../../packages/server/src/config/settings.ts";
+import { workerScopes } from "../../packages/server/src/edge/access/identity.ts";
 import { type Options, startMs } from "./setup.ts";
 import { producerTokens, workerTokens } from "./tokens.ts";
 

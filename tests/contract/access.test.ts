@@ -10,8 +10,8 @@ import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { errors } from "@codeq/protocol";
 import { SimIssuer } from "@codeq/simulated";
-import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-artifacts.ts";
-import { routes } from "../../packages/server/src/transport/http/http-server.ts";
+import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/memory-artifacts.ts";
+import { routes } from "../../packages/server/src/start/features.ts";
 import { watchReads } from "../../packages/server/test/engine-of.ts";
 import {
   type Access,

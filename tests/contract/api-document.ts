@@ -5,9 +5,9 @@
 import assert from "node:assert/strict";
 import type { ErrorCode } from "@codeq/protocol";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import { routes } from "../../packages/server/src/transport/http/http-server.ts";
-import type { JsonSchema } from "../../packages/server/src/transport/http/json-schema.ts";
-import { openApiOf, templateOf } from "../../packages/server/src/transport/http/openapi.ts";
+import type { JsonSchema } from "../../packages/server/src/edge/http/json-schema.ts";
+import { openApiOf, templateOf } from "../../packages/server/src/edge/http/openapi.ts";
+import { routes } from "../../packages/server/src/start/features.ts";
 
 interface Answered {
   readonly method: string;

@@ -6,9 +6,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import test, { after, type TestContext } from "node:test";
-import { positionsIn, receiveBackup } from "../../packages/server/src/store/receive-backup.ts";
-import { restoreBackup, verifyBackup } from "../../packages/server/src/store/restore-backup.ts";
-import { beginRestore, endRestore } from "../../packages/server/src/store/unfinished-restore.ts";
+import {
+  positionsIn,
+  receiveBackup,
+} from "../../packages/server/src/core/backup/receive-backup.ts";
+import {
+  restoreBackup,
+  verifyBackup,
+} from "../../packages/server/src/core/backup/restore-backup.ts";
+import {
+  beginRestore,
+  endRestore,
+} from "../../packages/server/src/core/backup/unfinished-restore.ts";
 import { type Reply, type RunningServer, setup, World } from "./setup.ts";
 
 const end = Number.MAX_SAFE_INTEGER;

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import fc from "fast-check";
-import { routes } from "../../packages/server/src/transport/http/http-server.ts";
+import { routes } from "../../packages/server/src/start/features.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { campaignLength } from "../campaign-length.ts";
 import { readStore } from "../crash/check-store.ts";

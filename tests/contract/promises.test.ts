@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import test from "node:test";
 import type { Commit } from "@codeq/engine";
 import { settle } from "@codeq/simulated";
-import { getResult } from "../../packages/server/src/operations/get-result.ts";
+import { getResult } from "../../packages/server/src/features/tasks/get-result.ts";
 import { completed, submit } from "../../packages/server/test/broker-world.ts";
 import { watchReads } from "../../packages/server/test/engine-of.ts";
 import { onlyWith, type RunningServer, setup } from "./setup.ts";

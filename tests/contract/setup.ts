@@ -10,32 +10,32 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
-import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/key-set.ts";
-import type { ArtifactProvider } from "../../packages/server/src/artifacts/artifact-provider.ts";
-import { LocalArtifacts } from "../../packages/server/src/artifacts/local-artifacts.ts";
-import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-artifacts.ts";
-import type { Broker } from "../../packages/server/src/broker/broker.ts";
-import type { Queue } from "../../packages/server/src/broker/queue.ts";
-import type { Clock } from "../../packages/server/src/clock.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
+import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
+import type { Queue } from "../../packages/server/src/core/broker/queue.ts";
+import type { Clock } from "../../packages/server/src/core/clock.ts";
+import { createPost } from "../../packages/server/src/core/outbound/post.ts";
+import { Router } from "../../packages/server/src/core/shards/router.ts";
 import {
   createPostWebhook,
   type PostWebhook,
-} from "../../packages/server/src/maintenance/deliver-webhooks.ts";
-import { createPost } from "../../packages/server/src/outbound/post.ts";
-import { Router } from "../../packages/server/src/shards/router.ts";
-import { type Core, composeCore, composeHttp } from "../../packages/server/src/start/compose.ts";
-import { openDataDir, type Storage } from "../../packages/server/src/start/open-data-dir.ts";
-import { openLocalShards } from "../../packages/server/src/start/open-local-shards.ts";
+} from "../../packages/server/src/core/sweeps/deliver-webhooks.ts";
+import { Timestamps } from "../../packages/server/src/core/timestamps.ts";
+import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/edge/access/key-set.ts";
+import { newEndpoints } from "../../packages/server/src/edge/http/health.ts";
+import type { ArtifactProvider } from "../../packages/server/src/features/artifacts/artifact-provider.ts";
+import { LocalArtifacts } from "../../packages/server/src/features/artifacts/local-artifacts.ts";
+import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/memory-artifacts.ts";
 import {
   createPostNotification,
   type PostNotification,
-} from "../../packages/server/src/subscriptions/notify-subscribers.ts";
+} from "../../packages/server/src/features/subscriptions/notify-subscribers.ts";
+import { type Core, composeCore, composeHttp } from "../../packages/server/src/start/compose.ts";
+import { openDataDir, type Storage } from "../../packages/server/src/start/open-data-dir.ts";
+import { openLocalShards } from "../../packages/server/src/start/shards/open-local-shards.ts";
 import { createLogger, type Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
-import { Timestamps } from "../../packages/server/src/timestamps.ts";
-import { newEndpoints } from "../../packages/server/src/transport/http/health.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { assertDocumented } from "./api-document.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";

@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import test, { type TestContext } from "node:test";
 import { verifyNotification } from "@codeq/client";
-import type { AvailableWork } from "../../packages/server/src/subscriptions/notify-subscribers.ts";
+import type { AvailableWork } from "../../packages/server/src/features/subscriptions/notify-subscribers.ts";
 import { type Options, type Reply, type RunningServer, setup, startMs, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 

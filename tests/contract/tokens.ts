@@ -2,7 +2,7 @@
  * The callers of the contract tests. Two tenants, `acme` and `globex`; the workers of both that are
  * called `worker-1` differ in nothing but the tenant.
  */
-import { workerScopes } from "../../packages/server/src/access/identity.ts";
+import { workerScopes } from "../../packages/server/src/edge/access/identity.ts";
 
 interface Token {
   readonly token: string;

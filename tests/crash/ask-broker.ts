@@ -1,7 +1,7 @@
 /** The verbs of a broker for whoever waits for one answer: a promise that a refusal rejects. */
-import { Claim, type ClaimRequest } from "../../packages/server/src/broker/claim.ts";
-import type { Queue } from "../../packages/server/src/broker/queue.ts";
-import type { ClaimedTask, Refused, Waiter } from "../../packages/server/src/broker/verbs.ts";
+import { Claim, type ClaimRequest } from "../../packages/server/src/core/broker/claim.ts";
+import type { Queue } from "../../packages/server/src/core/broker/queue.ts";
+import type { ClaimedTask, Refused, Waiter } from "../../packages/server/src/core/broker/verbs.ts";
 
 export function ask<Answer>(verb: (waiter: Waiter<Answer>) => void): Promise<Answer> {
   return new Promise((resolve, reject) => {

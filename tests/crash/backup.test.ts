@@ -5,7 +5,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { restoreBackup, verifyBackup } from "../../packages/server/src/store/restore-backup.ts";
+import {
+  restoreBackup,
+  verifyBackup,
+} from "../../packages/server/src/core/backup/restore-backup.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
 import { readDataDirectory, readShards } from "./open-store.ts";

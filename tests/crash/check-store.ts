@@ -20,7 +20,7 @@ import {
   decodeCounts,
   isEmpty,
   noCounts,
-} from "../../packages/server/src/store/counts.ts";
+} from "../../packages/server/src/core/records/counts.ts";
 import {
   countsKey,
   idempotencyKeyOf,
@@ -30,9 +30,9 @@ import {
   queuesPrefix,
   sequenceKey,
   storedBytesKey,
-} from "../../packages/server/src/store/keys.ts";
-import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
-import { keysOf } from "../../packages/server/src/store/task-rows.ts";
+} from "../../packages/server/src/core/store/keys.ts";
+import { decodeResult, readTask } from "../../packages/server/src/core/store/task-codec.ts";
+import { keysOf } from "../../packages/server/src/core/store/task-rows.ts";
 
 export interface StoreContents {
   readonly tasks: ReadonlyMap<TaskId, Task>;

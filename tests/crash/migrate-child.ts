@@ -3,8 +3,8 @@
  * on when it is given a byte.
  */
 import { readSync, writeSync } from "node:fs";
-import { systemClock } from "../../packages/server/src/clock.ts";
-import { migrateShards } from "../../packages/server/src/start/migrate-shards.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
+import { migrateShards } from "../../packages/server/src/start/shards/migrate-shards.ts";
 import { configOf, fewTasksSegmentBytes } from "./directory-config.ts";
 
 const [dataDir = "", to = ""] = process.argv.slice(2);

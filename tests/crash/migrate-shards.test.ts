@@ -10,14 +10,14 @@ import { type TestContext, test } from "node:test";
 import { type Op, openFiles, put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { SimClock, SimRandom } from "@codeq/simulated";
-import { shardOf, shardOfKey } from "../../packages/server/src/shards/shard-of.ts";
+import { shardOf, shardOfKey } from "../../packages/server/src/core/shards/shard-of.ts";
+import { lockDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import {
   abortMigration,
   type Migrated,
   type MigrateParts,
   migrateShards,
-} from "../../packages/server/src/start/migrate-shards.ts";
-import { lockDataDir } from "../../packages/server/src/start/open-data-dir.ts";
+} from "../../packages/server/src/start/shards/migrate-shards.ts";
 import { Child, endOfServer, temporaryDirectory } from "../e2e/server-process.ts";
 import { configOf, fewTasksSegmentBytes } from "./directory-config.ts";
 import { type Contents, fillDirectory, readContents } from "./filled-directory.ts";

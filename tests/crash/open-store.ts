@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { Engine, openFiles } from "@codeq/engine";
 import type { Task } from "@codeq/queue";
-import { systemClock } from "../../packages/server/src/clock.ts";
-import { shardOf } from "../../packages/server/src/shards/shard-of.ts";
-import { deriveCounts } from "../../packages/server/src/store/counts.ts";
-import { taskRows } from "../../packages/server/src/store/task-rows.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
+import { deriveCounts } from "../../packages/server/src/core/records/counts.ts";
+import { shardOf } from "../../packages/server/src/core/shards/shard-of.ts";
+import { taskRows } from "../../packages/server/src/core/store/task-rows.ts";
 import { readStore, type StoreContents } from "./check-store.ts";
 
 export async function openStore(dataDir: string): Promise<Engine> {

@@ -3,7 +3,10 @@ import assert from "node:assert/strict";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { type SalvagedTask, salvageTasks } from "../../packages/server/src/store/salvage-tasks.ts";
+import {
+  type SalvagedTask,
+  salvageTasks,
+} from "../../packages/server/src/core/backup/salvage-tasks.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { type Prepared, prepare, small } from "./prepare.ts";
 

@@ -5,13 +5,13 @@ import type { Readable } from "node:stream";
 import { type TestContext, test } from "node:test";
 import type { TaskId } from "@codeq/queue";
 import { SimClock } from "@codeq/simulated";
-import type { ArtifactKey } from "../../packages/server/src/artifacts/artifact-provider.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
+import type { ArtifactKey } from "../../packages/server/src/features/artifacts/artifact-provider.ts";
 import {
   partBytes,
   S3Artifacts,
   type S3Settings,
-} from "../../packages/server/src/artifacts/s3-artifacts.ts";
-import { systemClock } from "../../packages/server/src/clock.ts";
+} from "../../packages/server/src/features/artifacts/s3-artifacts.ts";
 import { type Options, type RunningServer, setup as setupServer } from "../contract/setup.ts";
 import { S3Server, s3Binary } from "./s3-server.ts";
 

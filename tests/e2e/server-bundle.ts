@@ -24,7 +24,7 @@ const keptMs = 3_600_000;
 
 const main = "packages/server/src/start/main.ts";
 const threads = [
-  "packages/server/src/start/shard-thread.ts",
+  "packages/server/src/start/shards/shard-thread.ts",
   "packages/engine/src/kv/check-tables-thread.ts",
 ];
 

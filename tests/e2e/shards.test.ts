@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { TaskId } from "@codeq/queue";
-import { shardOf } from "../../packages/server/src/shards/shard-of.ts";
+import { shardOf } from "../../packages/server/src/core/shards/shard-of.ts";
 import { ApiClient, type Reply, type TaskJson } from "./api-client.ts";
 import {
   endOfServer,

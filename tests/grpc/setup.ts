@@ -5,12 +5,12 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { settle } from "@codeq/simulated";
+import type { GrpcServer } from "../../packages/server/src/edge/grpc/grpc-server.ts";
+import { newEndpoints } from "../../packages/server/src/edge/http/health.ts";
+import type { Streams } from "../../packages/server/src/features/tasks/streams/streams.ts";
 import { collectConnectionMetrics } from "../../packages/server/src/start/collect-metrics.ts";
 import { composeStreams } from "../../packages/server/src/start/compose.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
-import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";
-import type { Streams } from "../../packages/server/src/transport/grpc/streams.ts";
-import { newEndpoints } from "../../packages/server/src/transport/http/health.ts";
 import { type Options, type RunningServer, until, World } from "../contract/setup.ts";
 import { Call } from "./call.ts";
 import { type Fields, producerStream, type Reply, workerStream } from "./messages.ts";

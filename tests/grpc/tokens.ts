@@ -2,11 +2,12 @@
  * The callers of these tests, named as in the tests of the REST API where both use them. The tokens
  * that expire do so a minute after the start.
  */
-import { workerScopes } from "../../packages/server/src/access/identity.ts";
+
 import type {
   ProviderConfig,
   StaticTokenConfig,
 } from "../../packages/server/src/config/settings.ts";
+import { workerScopes } from "../../packages/server/src/edge/access/identity.ts";
 import { startMs } from "../contract/setup.ts";
 
 const acme = { tenantId: "acme" };

@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
-import { signatureHeaders } from "../../packages/server/src/outbound/signature.ts";
+import { signatureHeaders } from "../../packages/server/src/core/outbound/signature.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { goEnvironment } from "../go-environment.ts";
 import { blocksOf } from "./marks.ts";

@@ -3,9 +3,9 @@
  * process ends, the callers of what is under way hear nothing.
  */
 
-import { operations } from "../../packages/server/src/operations/index.ts";
-import type { Answer, Operation } from "../../packages/server/src/operations/operation.ts";
+import type { Answer, Operation } from "../../packages/server/src/edge/operation.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
+import { operations } from "../../packages/server/src/start/features.ts";
 import type { AnswerOf, AnyExchange, AnyRequest, InputOf, Request, Verb } from "./exchange.ts";
 import type { Caller } from "./plan.ts";
 import type { Life, World } from "./world.ts";

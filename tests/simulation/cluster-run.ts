@@ -6,10 +6,10 @@
 import assert from "node:assert/strict";
 import type { Change, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
-import { graceMsOf } from "../../packages/server/src/broker/leases.ts";
-import type { ClaimedTask } from "../../packages/server/src/broker/verbs.ts";
-import type { Router } from "../../packages/server/src/shards/router.ts";
-import { shardOf } from "../../packages/server/src/shards/shard-of.ts";
+import { graceMsOf } from "../../packages/server/src/core/broker/leases.ts";
+import type { ClaimedTask } from "../../packages/server/src/core/broker/verbs.ts";
+import type { Router } from "../../packages/server/src/core/shards/router.ts";
+import { shardOf } from "../../packages/server/src/core/shards/shard-of.ts";
 import {
   AskedClaim,
   acme,

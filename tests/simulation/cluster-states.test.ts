@@ -5,9 +5,9 @@ import { FaultError, MemoryKv } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
 import { settle } from "@codeq/simulated";
 import { MemoryLogServer } from "../../packages/engine/test/memory-shared-log.ts";
-import type { Enqueued } from "../../packages/server/src/broker/verbs.ts";
 import { install } from "../../packages/server/src/cluster/install.ts";
-import type { Store } from "../../packages/server/src/store/store.ts";
+import type { Enqueued } from "../../packages/server/src/core/broker/verbs.ts";
+import type { Store } from "../../packages/server/src/core/store/store.ts";
 import { type Asked, create } from "../../packages/server/test/broker-world.ts";
 import { ClusterWorld, type SimNode } from "../../packages/server/test/cluster-world.ts";
 

@@ -1,7 +1,7 @@
 /** A request to the server and what came back, for every verb there is. */
 import type { Result, Task } from "@codeq/queue";
-import type { operations } from "../../packages/server/src/operations/index.ts";
-import type { Answer } from "../../packages/server/src/operations/operation.ts";
+import type { Answer } from "../../packages/server/src/edge/operation.ts";
+import type { operations } from "../../packages/server/src/start/features.ts";
 import type { Caller } from "./plan.ts";
 
 export type Verb = keyof typeof operations;

@@ -5,8 +5,8 @@
  */
 import { lapsed, queueOf, type Task, type TaskId } from "@codeq/queue";
 import { type DecodedOp, decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
-import { tasksPrefix } from "../../packages/server/src/store/keys.ts";
-import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
+import { tasksPrefix } from "../../packages/server/src/core/store/keys.ts";
+import { decodeResult, readTask } from "../../packages/server/src/core/store/task-codec.ts";
 
 export type EventKind =
   | "create"

@@ -4,7 +4,7 @@
  * whole milliseconds, and late when the process was busy. When the process ends, its timers do too.
  */
 import type { SimClock, SimRandom } from "@codeq/simulated";
-import type { Clock } from "../../packages/server/src/clock.ts";
+import type { Clock } from "../../packages/server/src/core/clock.ts";
 
 const lateChance = 0.1;
 const lateMsMax = 4;

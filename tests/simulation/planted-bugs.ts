@@ -6,14 +6,14 @@ import type { Engine, EngineOptions, Group, Kv, KvBatch, Log, Row, RowCodec } fr
 import { FaultError, opKinds } from "@codeq/engine";
 import { type Change, changeOf, type Task, type TaskExtras } from "@codeq/queue";
 import { checksumBytes, seal, sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
-import type { Explained } from "../../packages/server/src/broker/explained.ts";
-import { eventsOf } from "../../packages/server/src/broker/feed-events.ts";
-import { GroupOutcome } from "../../packages/server/src/broker/group-outcome.ts";
-import type { QueueState } from "../../packages/server/src/broker/queue-state.ts";
-import type { Waiter } from "../../packages/server/src/broker/verbs.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
+import { GroupOutcome } from "../../packages/server/src/core/broker/group-outcome.ts";
+import type { QueueState } from "../../packages/server/src/core/broker/queue-state.ts";
+import type { Waiter } from "../../packages/server/src/core/broker/verbs.ts";
+import type { Explained } from "../../packages/server/src/core/search/explained.ts";
+import { eventsOf } from "../../packages/server/src/core/search/feed-events.ts";
+import type { RecordWrite } from "../../packages/server/src/core/store/store.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
-import type { RecordWrite } from "../../packages/server/src/store/store.ts";
 import type { CheckerName } from "./checkers/index.ts";
 import type { Plants, World } from "./world.ts";
 

@@ -7,15 +7,15 @@ import assert from "node:assert/strict";
 import { FaultError } from "@codeq/engine";
 import { type Change, queueOf, type TaskId, type TenantId, type WorkerId } from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
-import type { Broker } from "../../packages/server/src/broker/broker.ts";
-import type { ClaimedTask } from "../../packages/server/src/broker/verbs.ts";
 import {
   isLimited,
   noQuotas,
   type Quotas,
   quotaOf,
 } from "../../packages/server/src/config/quotas.ts";
-import { shardOf } from "../../packages/server/src/shards/shard-of.ts";
+import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
+import type { ClaimedTask } from "../../packages/server/src/core/broker/verbs.ts";
+import { shardOf } from "../../packages/server/src/core/shards/shard-of.ts";
 import {
   AskedClaim,
   abandon,

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Task } from "@codeq/queue";
-import type { ClaimRequest } from "../../packages/server/src/broker/claim.ts";
-import { RemoteShard } from "../../packages/server/src/shards/remote-shard.ts";
-import { Router } from "../../packages/server/src/shards/router.ts";
-import { SharedRoom } from "../../packages/server/src/shards/shared-room.ts";
+import type { ClaimRequest } from "../../packages/server/src/core/broker/claim.ts";
+import { RemoteShard } from "../../packages/server/src/core/shards/remote-shard.ts";
+import { Router } from "../../packages/server/src/core/shards/router.ts";
+import { SharedRoom } from "../../packages/server/src/core/shards/shared-room.ts";
 import { campaignLength } from "../campaign-length.ts";
 import { trackNoPromises } from "../untracked-promises.ts";
 import { type ShardedOutcome, simulateShards } from "./sharded-run.ts";

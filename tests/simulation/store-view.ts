@@ -2,9 +2,9 @@
 import { writeIndexKeys } from "@codeq/engine";
 import type { ResultBody, Task, TaskId } from "@codeq/queue";
 import { sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
+import { resultKey, tasksPrefix } from "../../packages/server/src/core/store/keys.ts";
+import { decodeResult, readTask } from "../../packages/server/src/core/store/task-codec.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
-import { resultKey, tasksPrefix } from "../../packages/server/src/store/keys.ts";
-import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
 import type { World } from "./world.ts";
 
 export interface StoreView {

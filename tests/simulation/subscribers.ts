@@ -1,6 +1,6 @@
 /** Those who are told that there is work. They answer well, badly, late or not at all. */
 import type { SimClock, SimRandom } from "@codeq/simulated";
-import type { AvailableWork } from "../../packages/server/src/subscriptions/notify-subscribers.ts";
+import type { AvailableWork } from "../../packages/server/src/features/subscriptions/notify-subscribers.ts";
 
 const badAnswers = [500, 429, undefined];
 

@@ -1,7 +1,10 @@
 /** What the log says of the topic of a task's queue. */
 import { queueOf, type Task } from "@codeq/queue";
-import { topicKey } from "../../packages/server/src/store/keys.ts";
-import { decodeTopic, type TopicPolicy } from "../../packages/server/src/store/topic-record.ts";
+import {
+  decodeTopic,
+  type TopicPolicy,
+} from "../../packages/server/src/core/records/topic-record.ts";
+import { topicKey } from "../../packages/server/src/core/store/keys.ts";
 import type { World } from "./world.ts";
 
 type InQueue = Pick<Task, "command" | "tenantId">;

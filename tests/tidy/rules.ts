@@ -289,7 +289,7 @@ const notConverted: readonly string[] = [
   "packages/console/src/pages/task-callback.tsx",
   "packages/console/src/pages/tasks.tsx",
   "packages/console/src/pages/webhooks.tsx",
-  "packages/server/src/transport/http/reply-schemas.ts",
+  "packages/server/src/edge/http/reply-schemas.ts",
 ];
 
 /** A field of the API is declared in packages/protocol/src/api, and nowhere else. */

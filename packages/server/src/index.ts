@@ -1,3 +1,5 @@
+export type { CloseReason, GrpcStream } from "./edge/grpc/grpc-stream.ts";
+export { type GrpcStatus, grpcCodes } from "./edge/grpc/status.ts";
 export { type Core, type CoreParts, composeCore, composeHttp } from "./start/compose.ts";
 export {
   type InProcessCounts,
@@ -5,5 +7,3 @@ export {
   InProcessServer,
   openInProcess,
 } from "./start/in-process.ts";
-export type { CloseReason, GrpcStream } from "./transport/grpc/grpc-stream.ts";
-export { type GrpcStatus, grpcCodes } from "./transport/grpc/status.ts";

@@ -19,9 +19,10 @@ import {
 } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
-import { Broker } from "../src/broker/broker.ts";
-import { Claim, type ClaimRequest } from "../src/broker/claim.ts";
-import type { Queue } from "../src/broker/queue.ts";
+import { noQuotas, type Quotas } from "../src/config/quotas.ts";
+import { Broker } from "../src/core/broker/broker.ts";
+import { Claim, type ClaimRequest } from "../src/core/broker/claim.ts";
+import type { Queue } from "../src/core/broker/queue.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -29,14 +30,13 @@ import type {
   Refused,
   Submitted,
   Waiter,
-} from "../src/broker/verbs.ts";
-import { noQuotas, type Quotas } from "../src/config/quotas.ts";
-import { idsOfShard } from "../src/shards/shard-of.ts";
-import { type Counts, isEmpty, noCounts } from "../src/store/counts.ts";
-import { idOf, parseIndexKey, queuesPrefix, tasksPrefix } from "../src/store/keys.ts";
-import { type Position, Store } from "../src/store/store.ts";
-import { decodeResult, readTask } from "../src/store/task-codec.ts";
-import { type DrawId, TaskIds } from "../src/task-ids.ts";
+} from "../src/core/broker/verbs.ts";
+import { type Counts, isEmpty, noCounts } from "../src/core/records/counts.ts";
+import { idsOfShard } from "../src/core/shards/shard-of.ts";
+import { idOf, parseIndexKey, queuesPrefix, tasksPrefix } from "../src/core/store/keys.ts";
+import { type Position, Store } from "../src/core/store/store.ts";
+import { decodeResult, readTask } from "../src/core/store/task-codec.ts";
+import { type DrawId, TaskIds } from "../src/core/task-ids.ts";
 import { engineOf } from "./engine-of.ts";
 
 export interface BrokerWorldOptions {

@@ -16,8 +16,6 @@ import type { Change } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { MemoryLogServer, type Way } from "../../engine/test/memory-shared-log.ts";
-import { Broker } from "../src/broker/broker.ts";
-import type { Clock } from "../src/clock.ts";
 import { ClusterLink } from "../src/cluster/cluster-link.ts";
 import { install } from "../src/cluster/install.ts";
 import {
@@ -28,10 +26,12 @@ import {
   ReplicatedShard,
 } from "../src/cluster/replicated-shard.ts";
 import { noQuotas } from "../src/config/quotas.ts";
-import { Router } from "../src/shards/router.ts";
-import { idsOfShard } from "../src/shards/shard-of.ts";
-import { Store } from "../src/store/store.ts";
-import { TaskIds } from "../src/task-ids.ts";
+import { Broker } from "../src/core/broker/broker.ts";
+import type { Clock } from "../src/core/clock.ts";
+import { Router } from "../src/core/shards/router.ts";
+import { idsOfShard } from "../src/core/shards/shard-of.ts";
+import { Store } from "../src/core/store/store.ts";
+import { TaskIds } from "../src/core/task-ids.ts";
 import { Feed } from "../src/telemetry/feed.ts";
 import { runDue } from "./broker-world.ts";
 

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { Engine, type Log } from "@codeq/engine";
-import { Store } from "../src/store/store.ts";
+import { Store } from "../src/core/store/store.ts";
 
 const ofLogs = new WeakMap<Log, Engine>();
 const ofStores = new WeakMap<Store, Engine>();

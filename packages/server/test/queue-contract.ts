@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import type { NewTask, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
-import type { Enqueued, OwnedTask, Waiter } from "../src/broker/verbs.ts";
 import { noQuotas, type Quotas, type TenantQuota } from "../src/config/quotas.ts";
-import { shardOf } from "../src/shards/shard-of.ts";
+import type { Enqueued, OwnedTask, Waiter } from "../src/core/broker/verbs.ts";
+import { shardOf } from "../src/core/shards/shard-of.ts";
 import {
   type Asked,
   AskedClaim,

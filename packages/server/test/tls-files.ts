@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { makeCertificate, type TestCertificate } from "@codeq/simulated";
-import type { TlsSettings } from "../src/transport/tls/certificates.ts";
+import type { TlsSettings } from "../src/edge/tls/certificates.ts";
 
 const dayMs = 24 * 60 * 60 * 1000;
 

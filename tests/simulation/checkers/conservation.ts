@@ -4,7 +4,7 @@
  * deletion.
  */
 import { expiresMsOf } from "@codeq/queue";
-import { idOf, parseIndexKey } from "../../../packages/server/src/store/keys.ts";
+import { idOf, parseIndexKey } from "../../../packages/server/src/core/store/keys.ts";
 import { isTerminal } from "../ledger.ts";
 import type { MakeChecker } from "./checker.ts";
 

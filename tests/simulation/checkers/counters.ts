@@ -1,7 +1,7 @@
 /** The counts that the server keeps in memory, by queue and by tenant, are those of the keys in the store. */
 import { queueOf } from "@codeq/queue";
-import { type Counts, noCounts } from "../../../packages/server/src/store/counts.ts";
-import { countsKey, parseIndexKey } from "../../../packages/server/src/store/keys.ts";
+import { type Counts, noCounts } from "../../../packages/server/src/core/records/counts.ts";
+import { countsKey, parseIndexKey } from "../../../packages/server/src/core/store/keys.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const counters: MakeChecker = ({ report }) => ({

@@ -1,10 +1,10 @@
 /** The log of a callback belongs to a task, and those that were given up are listed, and no others. */
-import { decodeDelivery } from "../../../packages/server/src/store/delivery-record.ts";
+import { decodeDelivery } from "../../../packages/server/src/core/records/delivery-record.ts";
 import {
   allUndeliveredPrefix,
   deliveryPrefix,
   undeliveredKey,
-} from "../../../packages/server/src/store/keys.ts";
+} from "../../../packages/server/src/core/store/keys.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const deliveriesAreLogged: MakeChecker = ({ report }) => ({

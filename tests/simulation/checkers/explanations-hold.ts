@@ -4,7 +4,7 @@
  * what is said to hold the task does not get it. As long as nothing else happens in between.
  */
 import { queueOf, type TaskId } from "@codeq/queue";
-import type { TaskExplanation } from "../../../packages/server/src/operations/explain-task.ts";
+import type { TaskExplanation } from "../../../packages/server/src/features/explain/explain-task.ts";
 import type { AnyExchange, Exchange } from "../exchange.ts";
 import type { MakeChecker } from "./checker.ts";
 

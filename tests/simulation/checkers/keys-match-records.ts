@@ -1,7 +1,7 @@
 /** The index keys in the store are exactly those that the task records call for, both ways. */
 
-import { idempotencyKeyOf, payloadKey } from "../../../packages/server/src/store/keys.ts";
-import { keysOf } from "../../../packages/server/src/store/task-rows.ts";
+import { idempotencyKeyOf, payloadKey } from "../../../packages/server/src/core/store/keys.ts";
+import { keysOf } from "../../../packages/server/src/core/store/task-rows.ts";
 import type { MakeChecker } from "./checker.ts";
 
 const indexed = ["codeq/q/", "codeq/ttl/", "codeq/start-by/", "codeq/idempo/", "codeq/payload/"];

@@ -1,6 +1,6 @@
 /** A task with a time of its own is not claimable before the wall clock has shown that time. */
 import type { Task } from "@codeq/queue";
-import type { CreateTaskInput } from "../../../packages/server/src/operations/create-task.ts";
+import type { CreateTaskInput } from "../../../packages/server/src/features/tasks/create-task.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const notBeforeDue: MakeChecker = ({ world, report }) => {

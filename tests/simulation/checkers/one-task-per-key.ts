@@ -3,12 +3,12 @@
  * again gets that task; another request under the key is refused.
  */
 import { queueOf, type Task } from "@codeq/queue";
+import { payloadKey } from "../../../packages/server/src/core/store/keys.ts";
+import type { Answer } from "../../../packages/server/src/edge/operation.ts";
 import type {
   CreatedTask,
   CreateTaskInput,
-} from "../../../packages/server/src/operations/create-task.ts";
-import type { Answer } from "../../../packages/server/src/operations/operation.ts";
-import { payloadKey } from "../../../packages/server/src/store/keys.ts";
+} from "../../../packages/server/src/features/tasks/create-task.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const oneTaskPerKey: MakeChecker = ({ world, report }) => {

@@ -3,7 +3,7 @@
  * lost by a crash.
  */
 import { queueOf, type TenantId } from "@codeq/queue";
-import { pausedKey } from "../../../packages/server/src/store/keys.ts";
+import { pausedKey } from "../../../packages/server/src/core/store/keys.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const pausedStandsStill: MakeChecker = ({ world, report }) => {

@@ -3,7 +3,7 @@
  * has been ready longest.
  */
 import { queueOf, type Task } from "@codeq/queue";
-import { pausedKey } from "../../../packages/server/src/store/keys.ts";
+import { pausedKey } from "../../../packages/server/src/core/store/keys.ts";
 import type { LedgerEvent } from "../ledger.ts";
 import { workers } from "../plan.ts";
 import { leasesOf } from "../topic-of.ts";

@@ -4,8 +4,8 @@
  * search finds every task that matches and did not change meanwhile.
  */
 import type { TaskId } from "@codeq/queue";
-import { matches } from "../../../packages/server/src/broker/task-filter.ts";
-import { readFilter } from "../../../packages/server/src/operations/task-filter-input.ts";
+import { matches } from "../../../packages/server/src/core/search/task-filter.ts";
+import { readFilter } from "../../../packages/server/src/edge/task-filter-input.ts";
 import type { AnyExchange } from "../exchange.ts";
 import type { MakeChecker } from "./checker.ts";
 

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { resultOf, type Task, type TaskId } from "@codeq/queue";
-import { payloadKey, resultKey, taskKey } from "../../../packages/server/src/store/keys.ts";
+import { payloadKey, resultKey, taskKey } from "../../../packages/server/src/core/store/keys.ts";
 import { type AnyExchange, namedTasks, sightingsOf } from "../exchange.ts";
 import { resultBodiesOf } from "../store-view.ts";
 import type { MakeChecker } from "./checker.ts";

@@ -2,7 +2,7 @@
  * What a tenant is said to have stored is what it has: the sizes of all payloads and results, as each
  * task says for itself, in memory and, once nothing is under way, in the store.
  */
-import { payloadKey, storedBytesKey } from "../../../packages/server/src/store/keys.ts";
+import { payloadKey, storedBytesKey } from "../../../packages/server/src/core/store/keys.ts";
 import { resultBodiesOf } from "../store-view.ts";
 import type { MakeChecker } from "./checker.ts";
 

@@ -3,12 +3,12 @@
  * subscribed and whatever crashed before; and a subscription or renewal that was acknowledged is not lost by a crash.
  */
 import { queueOf, type TenantId } from "@codeq/queue";
-import { subscriptionKey } from "../../../packages/server/src/store/keys.ts";
+import { subscriptionKey } from "../../../packages/server/src/core/store/keys.ts";
+import { audienceName } from "../../../packages/server/src/features/subscriptions/audience.ts";
 import {
   decodeSubscription,
   type Subscription,
-} from "../../../packages/server/src/store/subscription-record.ts";
-import { audienceName } from "../../../packages/server/src/subscriptions/audience.ts";
+} from "../../../packages/server/src/features/subscriptions/subscription-record.ts";
 import type { World } from "../world.ts";
 import type { MakeChecker } from "./checker.ts";
 

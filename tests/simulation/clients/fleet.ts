@@ -1,7 +1,7 @@
 /** What the clients of a run share: what they know of tasks, what they hold, and how they call. */
 import type { TaskId } from "@codeq/queue";
 import type { SimRandom } from "@codeq/simulated";
-import type { Answer } from "../../../packages/server/src/operations/operation.ts";
+import type { Answer } from "../../../packages/server/src/edge/operation.ts";
 import type { Calls } from "../calls.ts";
 import type { InputOf } from "../exchange.ts";
 import { isTerminal } from "../ledger.ts";

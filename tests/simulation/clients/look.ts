@@ -1,8 +1,8 @@
 /** Readers and administrators: they look at tasks, results and counts, and clean up. */
 
 import type { TaskId } from "@codeq/queue";
-import type { TaskExplanation } from "../../../packages/server/src/operations/explain-task.ts";
-import type { FilterInput } from "../../../packages/server/src/operations/task-filter-input.ts";
+import type { FilterInput } from "../../../packages/server/src/edge/task-filter-input.ts";
+import type { TaskExplanation } from "../../../packages/server/src/features/explain/explain-task.ts";
 import { admins, type Caller, commands, producers, workers } from "../plan.ts";
 import type { Fleet } from "./fleet.ts";
 import { payload } from "./produce.ts";

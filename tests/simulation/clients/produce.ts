@@ -1,6 +1,6 @@
 /** Producers: they create tasks, repeat themselves, and reuse keys rightly and wrongly. */
 import type { TaskId } from "@codeq/queue";
-import type { CreateTaskInput } from "../../../packages/server/src/operations/create-task.ts";
+import type { CreateTaskInput } from "../../../packages/server/src/features/tasks/create-task.ts";
 import { type Caller, commands, producers, workers } from "../plan.ts";
 import { type Fleet, isUnanswered } from "./fleet.ts";
 

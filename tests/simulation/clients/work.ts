@@ -1,6 +1,6 @@
 /** Workers: honest ones, slow ones, and ones that die without a word. */
-import type { ClaimTasksInput } from "../../../packages/server/src/operations/claim-tasks.ts";
-import type { SubmitResultInput } from "../../../packages/server/src/operations/submit-result.ts";
+import type { ClaimTasksInput } from "../../../packages/server/src/features/tasks/claim-tasks.ts";
+import type { SubmitResultInput } from "../../../packages/server/src/features/tasks/submit-result.ts";
 import { type Caller, commands, workers } from "../plan.ts";
 import type { Fleet, Hold } from "./fleet.ts";
 

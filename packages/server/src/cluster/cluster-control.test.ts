@@ -3,10 +3,10 @@ import { test } from "node:test";
 import { endedKey, FaultError, put } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { type ControlNode, ControlWorld } from "../../test/control-world.ts";
-import type { ApiKeyRequest, Audit, CreatedApiKey } from "../access/api-keys.ts";
-import { BulkJobs } from "../operations/bulk-jobs.ts";
-import { ConnectedWorkers } from "../operations/connected-workers.ts";
-import { apiKeyKey, auditPrefix } from "../store/keys.ts";
+import { apiKeyKey, auditPrefix } from "../core/store/keys.ts";
+import type { ApiKeyRequest, Audit, CreatedApiKey } from "../edge/access/api-keys.ts";
+import { ConnectedWorkers } from "../edge/connected-workers.ts";
+import { BulkJobs } from "../features/jobs/bulk-jobs.ts";
 
 const acme = "acme" as TenantId;
 const unheard: Audit = () => ({ writes: [], log: () => {} });

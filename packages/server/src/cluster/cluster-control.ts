@@ -6,10 +6,10 @@
  * States: in doubt (at first; leaves when the log was read to its end, and listeners have loaded); current.
  */
 import { type EngineState, FaultError, type LeaderName, type ReplicaStatus } from "@codeq/engine";
-import type { Clock } from "../clock.ts";
-import type { ControlRecords } from "../store/control-records.ts";
-import { type ControlListener, type ControlStore, tell } from "../store/control-store.ts";
-import type { RecordText, RecordWrite, Store } from "../store/store.ts";
+import type { Clock } from "../core/clock.ts";
+import type { ControlRecords } from "../core/control/control-records.ts";
+import { type ControlListener, type ControlStore, tell } from "../core/control/control-store.ts";
+import type { RecordText, RecordWrite, Store } from "../core/store/store.ts";
 import { ClusterLink } from "./cluster-link.ts";
 import { type ControlAnswer, decodeAnswer, encodeRequest, faultOf } from "./control-messages.ts";
 import type { ControlReplica } from "./control-replica.ts";

@@ -5,8 +5,8 @@
  * States: down; talking to a leader (leaves when the conversation ends, or when another node leads).
  */
 import type { FaultError, LeaderName, ReplicaStatus } from "@codeq/engine";
-import type { Clock } from "../clock.ts";
-import type { ShardLink } from "../shards/link.ts";
+import type { Clock } from "../core/clock.ts";
+import type { ShardLink } from "../core/shards/link.ts";
 import { type Caller, type Hosting, leaderGone, noLeader } from "./replicated-shard.ts";
 
 export interface ClusterLinkParts {

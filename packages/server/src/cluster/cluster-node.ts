@@ -12,9 +12,9 @@ import {
   type SnapshotReader,
 } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
-import type { Clock } from "../clock.ts";
-import { shardOf } from "../shards/shard-of.ts";
-import type { RecordText } from "../store/store.ts";
+import type { Clock } from "../core/clock.ts";
+import { shardOf } from "../core/shards/shard-of.ts";
+import type { RecordText } from "../core/store/store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
 import { ClusterControl } from "./cluster-control.ts";

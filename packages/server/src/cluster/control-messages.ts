@@ -1,7 +1,7 @@
 /** Messages between nodes and the leader of the control log, as bytes. */
 import { FaultError, type Op, opKinds } from "@codeq/engine";
-import { DamagedMessage } from "../shards/message.ts";
-import type { RecordText, RecordWrite } from "../store/store.ts";
+import { DamagedMessage } from "../core/shards/message.ts";
+import type { RecordText, RecordWrite } from "../core/store/store.ts";
 
 export interface CommitRequest {
   readonly number: number;

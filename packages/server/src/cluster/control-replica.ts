@@ -3,9 +3,9 @@
  * that writes them. Nodes ask the leader to commit; only the leader writes.
  */
 import { type DecodedOp, FaultError, type LeaderLog, type Leading, opKinds } from "@codeq/engine";
-import { ControlRecords } from "../store/control-records.ts";
-import { textOf } from "../store/local-control.ts";
-import type { RecordText, Store } from "../store/store.ts";
+import { ControlRecords } from "../core/control/control-records.ts";
+import { textOf } from "../core/control/local-control.ts";
+import type { RecordText, Store } from "../core/store/store.ts";
 import {
   type CommitRequest,
   type ControlAnswer,

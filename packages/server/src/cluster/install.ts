@@ -6,7 +6,7 @@ import {
   type SharedLog,
   SnapshotWriter,
 } from "@codeq/engine";
-import { Store } from "../store/store.ts";
+import { Store } from "../core/store/store.ts";
 import type { ReplicaOpening } from "./cluster-node.ts";
 
 interface InstallParts extends Pick<ReplicaOpening, "copy"> {

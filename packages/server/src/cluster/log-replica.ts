@@ -15,8 +15,8 @@ import {
   type SharedLog,
   SnapshotReader,
 } from "@codeq/engine";
-import type { Clock } from "../clock.ts";
-import { Store } from "../store/store.ts";
+import type { Clock } from "../core/clock.ts";
+import { Store } from "../core/store/store.ts";
 import type { Caller, Hosting } from "./replicated-shard.ts";
 
 export interface LogReplicaParts {

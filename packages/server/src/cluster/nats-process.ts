@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "no
 import { connect } from "node:net";
 import { join } from "node:path";
 import { FaultError } from "@codeq/engine";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { type NatsConfig, natsConfigText } from "./nats-config.ts";
 import { hostAndPort } from "./peers.ts";

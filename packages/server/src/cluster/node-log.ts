@@ -6,7 +6,7 @@
  * stopped.
  */
 import { FaultError, type ReplicaStatus, type SharedLog } from "@codeq/engine";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type { LogReplica } from "./log-replica.ts";
 
 export interface NodeLogParts {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { test } from "node:test";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 import { PeerSocket } from "./peer-socket.ts";
 
 /** Timers run when a test lets them. */

@@ -19,7 +19,7 @@ import {
   timingSafeEqual,
 } from "node:crypto";
 import type { Socket } from "node:net";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 
 export interface PeerSocketParts {
   readonly socket: Socket;

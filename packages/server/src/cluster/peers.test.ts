@@ -4,7 +4,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { describe, test } from "node:test";
 import { FaultError } from "@codeq/engine";
 import { makeCertificate, type TestCertificate } from "@codeq/simulated";
-import { systemClock as clock } from "../clock.ts";
+import { systemClock as clock } from "../core/clock.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { PeerSocket } from "./peer-socket.ts";
 import { Peers, type PeerTls, type Snapshot } from "./peers.ts";

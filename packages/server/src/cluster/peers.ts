@@ -5,8 +5,8 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { connect as connectTls, createServer as createTlsServer } from "node:tls";
 import { FaultError, type LeaderName, type SnapshotEnd, type SnapshotReader } from "@codeq/engine";
-import type { Clock } from "../clock.ts";
-import { DamagedMessage } from "../shards/message.ts";
+import type { Clock } from "../core/clock.ts";
+import { DamagedMessage } from "../core/shards/message.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
 import { PeerSocket } from "./peer-socket.ts";

@@ -8,9 +8,9 @@
  */
 import { FaultError, type LeaderLog, type Leading } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
-import type { Broker } from "../broker/broker.ts";
-import { ShardHost } from "../shards/shard-host.ts";
-import { type FollowedTask, Store } from "../store/store.ts";
+import type { Broker } from "../core/broker/broker.ts";
+import { ShardHost } from "../core/shards/shard-host.ts";
+import { type FollowedTask, Store } from "../core/store/store.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { LogReplica, type LogReplicaParts } from "./log-replica.ts";
 

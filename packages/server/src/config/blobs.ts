@@ -4,7 +4,7 @@
  * JSON parser would repeat the text, which may be a token or another secret.
  */
 import { limits } from "@codeq/protocol";
-import { closestName } from "../closest-name.ts";
+import { closestName } from "../core/closest-name.ts";
 import { type Parsed, type Parser, parsed, refused, trueOrFalse, wholeNumber } from "./parsers.ts";
 
 /** The older spelling of `dataDir`, `durability` and `shards`; only what was written is present. */

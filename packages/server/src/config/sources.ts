@@ -4,7 +4,7 @@
  * secret.
  */
 import { LineCounter, parseDocument } from "yaml";
-import { closestName, didYouMean } from "../closest-name.ts";
+import { closestName, didYouMean } from "../core/closest-name.ts";
 import { isRecord } from "./blobs.ts";
 import { inactiveSettings } from "./go-settings.ts";
 import {

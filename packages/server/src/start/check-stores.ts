@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { FaultError } from "@codeq/engine";
 import type { Config } from "../config/settings.ts";
-import { checkKindFile, readKindFile, writeKindFile } from "../store/kind-file.ts";
-import { assertNoMigration } from "./migration-journal.ts";
+import { checkKindFile, readKindFile, writeKindFile } from "../core/store/kind-file.ts";
 import type { Storage } from "./open-data-dir.ts";
-import type { ShardName } from "./open-shard.ts";
+import { assertNoMigration } from "./shards/migration-journal.ts";
+import type { ShardName } from "./shards/open-shard.ts";
 
 /** Throws when the stores are not those of this configuration. Nothing is opened, and nothing written. */
 export function checkStores(config: Config): void {

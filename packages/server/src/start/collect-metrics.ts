@@ -2,18 +2,18 @@
 import type { EngineState } from "@codeq/engine";
 import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
-import type { Limiter } from "../access/limiter.ts";
-import type { Broker } from "../broker/broker.ts";
-import type { Clock } from "../clock.ts";
 import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
 import { rateScopes } from "../config/rate-limit-settings.ts";
-import type { Store } from "../store/store.ts";
-import type { Subscriptions } from "../subscriptions/subscriptions.ts";
-import { timeOfId } from "../task-ids.ts";
+import type { Broker } from "../core/broker/broker.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Limiter } from "../core/limiter/limiter.ts";
+import type { Store } from "../core/store/store.ts";
+import { timeOfId } from "../core/task-ids.ts";
+import type { ServerTls } from "../edge/tls/server-tls.ts";
+import type { Subscriptions } from "../features/subscriptions/subscriptions.ts";
+import type { Streams } from "../features/tasks/streams/streams.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { streamKinds } from "../telemetry/stream-metrics.ts";
-import type { Streams } from "../transport/grpc/streams.ts";
-import type { ServerTls } from "../transport/tls/server-tls.ts";
 
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;

@@ -6,46 +6,57 @@
 import assert from "node:assert/strict";
 import type { EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
-import { ApiKeys } from "../access/api-keys.ts";
-import { AuditTrail } from "../access/audit-trail.ts";
-import { Authenticator } from "../access/authenticator.ts";
-import { IdentityLogin } from "../access/identity-login.ts";
-import type { FetchKeySet, KeySet } from "../access/key-set.ts";
-import { Limiter } from "../access/limiter.ts";
-import { Providers } from "../access/providers.ts";
-import { type RequestText, requestText } from "../access/request-text.ts";
-import { drawText } from "../access/seal.ts";
-import { Sessions } from "../access/sessions.ts";
-import { Revocations } from "../access/token-provider.ts";
-import { Artifacts } from "../artifacts/artifacts.ts";
-import { LocalArtifacts } from "../artifacts/local-artifacts.ts";
-import type { Broker } from "../broker/broker.ts";
-import type { Queue } from "../broker/queue.ts";
-import type { EndpointChange } from "../broker/queue-webhooks.ts";
-import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
-import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
-import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
-import { removeSubscriptions } from "../maintenance/remove-subscriptions.ts";
-import { type RunBulkJobs, runBulkJobs } from "../maintenance/run-bulk-jobs.ts";
-import { Ticker } from "../maintenance/ticker.ts";
-import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
-import { writeAudit } from "../maintenance/write-audit.ts";
-import type { MaybePromise } from "../maybe-promise.ts";
-import { auditEventOf } from "../operations/audit-event.ts";
-import { BulkJobs, endOfJob } from "../operations/bulk-jobs.ts";
-import { ConnectedWorkers } from "../operations/connected-workers.ts";
-import type { BackupControl } from "../operations/create-backup.ts";
-import { Dispatch } from "../operations/dispatch.ts";
-import type { Cluster } from "../operations/operation.ts";
-import type { ShardLink } from "../shards/link.ts";
-import { Router } from "../shards/router.ts";
-import type { ControlStore } from "../store/control-store.ts";
-import { LocalControl } from "../store/local-control.ts";
-import type { Store } from "../store/store.ts";
-import { NotifySubscribers, type PostNotification } from "../subscriptions/notify-subscribers.ts";
-import { Subscriptions } from "../subscriptions/subscriptions.ts";
+import type { Broker } from "../core/broker/broker.ts";
+import type { Queue } from "../core/broker/queue.ts";
+import type { EndpointChange } from "../core/broker/queue-webhooks.ts";
+import type { Clock } from "../core/clock.ts";
+import type { ControlStore } from "../core/control/control-store.ts";
+import { LocalControl } from "../core/control/local-control.ts";
+import { Limiter } from "../core/limiter/limiter.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { ShardLink } from "../core/shards/link.ts";
+import { Router } from "../core/shards/router.ts";
+import type { Store } from "../core/store/store.ts";
+import { Ticker } from "../core/sweeps/ticker.ts";
+import type { Timestamps } from "../core/timestamps.ts";
+import { ApiKeys } from "../edge/access/api-keys.ts";
+import { Authenticator } from "../edge/access/authenticator.ts";
+import type { FetchKeySet, KeySet } from "../edge/access/key-set.ts";
+import { Providers } from "../edge/access/providers.ts";
+import { refreshKeySets } from "../edge/access/refresh-key-sets.ts";
+import { type RequestText, requestText } from "../edge/access/request-text.ts";
+import { Revocations } from "../edge/access/token-provider.ts";
+import { writeApiKeyUses } from "../edge/access/write-api-key-uses.ts";
+import { auditEventOf } from "../edge/audit/audit-event.ts";
+import { AuditTrail } from "../edge/audit/audit-trail.ts";
+import { deleteOldAudit } from "../edge/audit/delete-old-audit.ts";
+import { writeAudit } from "../edge/audit/write-audit.ts";
+import { ConnectedWorkers } from "../edge/connected-workers.ts";
+import { apiPages } from "../edge/console/api-pages.ts";
+import { IdentityLogin } from "../edge/console/identity-login.ts";
+import { drawText } from "../edge/console/seal.ts";
+import { Sessions } from "../edge/console/sessions.ts";
+import { Dispatch } from "../edge/dispatch.ts";
+import { StreamSlots } from "../edge/grpc/session.ts";
+import { type Endpoints, healthPages } from "../edge/http/health.ts";
+import { createHttpServer } from "../edge/http/http-server.ts";
+import { JsonCodec } from "../edge/http/json-codec.ts";
+import type { Cluster } from "../edge/operation.ts";
+import type { ServerTls } from "../edge/tls/server-tls.ts";
+import { Artifacts } from "../features/artifacts/artifacts.ts";
+import { collectArtifacts } from "../features/artifacts/collect-artifacts.ts";
+import { LocalArtifacts } from "../features/artifacts/local-artifacts.ts";
+import type { BackupControl } from "../features/backups/create-backup.ts";
+import { BulkJobs, endOfJob } from "../features/jobs/bulk-jobs.ts";
+import { type RunBulkJobs, runBulkJobs } from "../features/jobs/run-bulk-jobs.ts";
+import {
+  NotifySubscribers,
+  type PostNotification,
+} from "../features/subscriptions/notify-subscribers.ts";
+import { removeSubscriptions } from "../features/subscriptions/remove-subscriptions.ts";
+import { Subscriptions } from "../features/subscriptions/subscriptions.ts";
+import { createStreams, type Streams } from "../features/tasks/streams/streams.ts";
 import { Events } from "../telemetry/events.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { FeedSummaries } from "../telemetry/feed-summaries.ts";
@@ -53,22 +64,15 @@ import type { Logger } from "../telemetry/logger.ts";
 import { mergedScrape } from "../telemetry/merged-scrape.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
-import type { Timestamps } from "../timestamps.ts";
-import { StreamSlots } from "../transport/grpc/session.ts";
-import { createStreams, type Streams } from "../transport/grpc/streams.ts";
-import { apiPages } from "../transport/http/api-pages.ts";
-import { type Endpoints, healthPages } from "../transport/http/health.ts";
-import { createHttpServer, routes } from "../transport/http/http-server.ts";
-import { JsonCodec } from "../transport/http/json-codec.ts";
-import type { ServerTls } from "../transport/tls/server-tls.ts";
 import {
   collectClusterMetrics,
   collectLimiterMetrics,
   collectStreamMetrics,
   collectSubscriptionMetrics,
 } from "./collect-metrics.ts";
-import { openLocalShards } from "./open-local-shards.ts";
-import { openShard, openStore, type ShardParts, within } from "./open-shard.ts";
+import { routes } from "./features.ts";
+import { openLocalShards } from "./shards/open-local-shards.ts";
+import { openShard, openStore, type ShardParts, within } from "./shards/open-shard.ts";
 
 export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onState" | "shard"> {
   /** Opens the shards of a store that knows of several; in this thread unless told otherwise. */
@@ -425,6 +429,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
   const { core, config, logger, metrics, timestamps, clock, endpoints } = parts;
   const { queue, authenticator, scrape } = core;
   const http = createHttpServer({
+    routes,
     dispatch: core.dispatch,
     authenticator: core.authenticator,
     sessions: core.sessions,

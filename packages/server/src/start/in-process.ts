@@ -3,19 +3,19 @@
  * a random source that are passed in. The test kit of the client library uses it.
  */
 import type { Result, Task } from "@codeq/queue";
-import { MemoryArtifacts } from "../artifacts/memory-artifacts.ts";
-import type { Broker } from "../broker/broker.ts";
-import type { Clock } from "../clock.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
-import { notificationBody } from "../subscriptions/notify-subscribers.ts";
-import type { RandomBytes } from "../task-ids.ts";
+import type { Broker } from "../core/broker/broker.ts";
+import type { Clock } from "../core/clock.ts";
+import type { RandomBytes } from "../core/task-ids.ts";
+import { Timestamps } from "../core/timestamps.ts";
+import type { GrpcStream } from "../edge/grpc/grpc-stream.ts";
+import { newEndpoints } from "../edge/http/health.ts";
+import { MemoryArtifacts } from "../features/artifacts/memory-artifacts.ts";
+import { notificationBody } from "../features/subscriptions/notify-subscribers.ts";
+import type { Streams } from "../features/tasks/streams/streams.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { Timestamps } from "../timestamps.ts";
-import type { GrpcStream } from "../transport/grpc/grpc-stream.ts";
-import type { Streams } from "../transport/grpc/streams.ts";
-import { newEndpoints } from "../transport/http/health.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { openDataDir } from "./open-data-dir.ts";
 

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { SimClock, SimRandom } from "../../../simulated/src/index.ts";
-import type { AuditTrail } from "../access/audit-trail.ts";
 import { type LoadedConfig, loadConfig } from "../config/load.ts";
-import type { AuditRecord } from "../store/audit-record.ts";
+import type { AuditRecord } from "../edge/audit/audit-record.ts";
+import type { AuditTrail } from "../edge/audit/audit-trail.ts";
 import { type CommandEnd, runKeysCommand } from "./keys-command.ts";
 import { withApiKeys } from "./with-api-keys.ts";
 

@@ -7,18 +7,18 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { FaultError } from "@codeq/engine";
 import type { TenantId, WorkerId } from "@codeq/queue";
-import type { ApiKeys } from "../access/api-keys.ts";
-import { everyTenant, type Identity, isTenantId } from "../access/identity.ts";
-import { neverRevoked } from "../access/token-provider.ts";
-import type { Clock } from "../clock.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
-import { makeApiKey } from "../operations/create-api-key.ts";
-import type { Answer } from "../operations/operation.ts";
-import { endApiKey } from "../operations/revoke-api-key.ts";
-import type { RandomBytes } from "../task-ids.ts";
-import { Timestamps } from "../timestamps.ts";
-import { apiKeyFields } from "../transport/http/api-key-fields.ts";
+import type { Clock } from "../core/clock.ts";
+import type { RandomBytes } from "../core/task-ids.ts";
+import { Timestamps } from "../core/timestamps.ts";
+import type { ApiKeys } from "../edge/access/api-keys.ts";
+import { everyTenant, type Identity, isTenantId } from "../edge/access/identity.ts";
+import { neverRevoked } from "../edge/access/token-provider.ts";
+import type { Answer } from "../edge/operation.ts";
+import { apiKeyFields } from "../features/api-keys/api-key-fields.ts";
+import { makeApiKey } from "../features/api-keys/create-api-key.ts";
+import { endApiKey } from "../features/api-keys/revoke-api-key.ts";
 import { withApiKeys } from "./with-api-keys.ts";
 
 export interface KeysCommandParts {

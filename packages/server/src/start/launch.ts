@@ -8,7 +8,7 @@ import { type ChildProcess, type StdioOptions, spawn } from "node:child_process"
 import { readFileSync } from "node:fs";
 import { availableParallelism, constants } from "node:os";
 import { fileURLToPath } from "node:url";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../core/clock.ts";
 import { SignalCopies } from "./stop-requests.ts";
 
 export interface LaunchOptions {

@@ -6,9 +6,9 @@ import type { FastifyInstance } from "fastify";
 import { streamAddressOf } from "../config/listeners.ts";
 import { flagOf, settingTable } from "../config/setting-table.ts";
 import type { Config, SettingName } from "../config/settings.ts";
-import type { GrpcServer } from "../transport/grpc/grpc-server.ts";
-import type { Streams } from "../transport/grpc/streams.ts";
-import type { Endpoints } from "../transport/http/health.ts";
+import type { GrpcServer } from "../edge/grpc/grpc-server.ts";
+import type { Endpoints } from "../edge/http/health.ts";
+import type { Streams } from "../features/tasks/streams/streams.ts";
 
 export interface Ports {
   readonly port: number;

@@ -8,9 +8,6 @@
 import { randomBytes, randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
-import { fetchKeySet } from "../access/key-set.ts";
-import { openArtifactProvider } from "../artifacts/open-provider.ts";
-import { systemClock as clock } from "../clock.ts";
 import { renderHelp } from "../config/describe.ts";
 import {
   connectionsThatFit,
@@ -20,28 +17,31 @@ import {
 } from "../config/listeners.ts";
 import { loadProcessConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
-import { createPostWebhook } from "../maintenance/deliver-webhooks.ts";
-import { createPost } from "../outbound/post.ts";
-import { createPostNotification } from "../subscriptions/notify-subscribers.ts";
+import { systemClock as clock } from "../core/clock.ts";
+import { createPost } from "../core/outbound/post.ts";
+import { createPostWebhook } from "../core/sweeps/deliver-webhooks.ts";
+import { Timestamps } from "../core/timestamps.ts";
+import { fetchKeySet } from "../edge/access/key-set.ts";
+import { type Endpoints, newEndpoints } from "../edge/http/health.ts";
+import { type Certificates, loadCertificates } from "../edge/tls/certificates.ts";
+import { ServerTls } from "../edge/tls/server-tls.ts";
+import { openArtifactProvider } from "../features/artifacts/open-provider.ts";
+import { createPostNotification } from "../features/subscriptions/notify-subscribers.ts";
+import type { Streams } from "../features/tasks/streams/streams.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { openMetricExport } from "../telemetry/otlp-metrics/open-metric-export.ts";
 import { collectProcessMetrics, openProcessProbe } from "../telemetry/process-metrics.ts";
 import { openTracing } from "../telemetry/tracing/open-tracing.ts";
 import type { Tracing } from "../telemetry/tracing/tracing.ts";
-import { Timestamps } from "../timestamps.ts";
-import type { Streams } from "../transport/grpc/streams.ts";
-import { type Endpoints, newEndpoints } from "../transport/http/health.ts";
-import { type Certificates, loadCertificates } from "../transport/tls/certificates.ts";
-import { ServerTls } from "../transport/tls/server-tls.ts";
 import { assertShardsThere, checkStores, noteStore } from "./check-stores.ts";
 import { collectConnectionMetrics } from "./collect-metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { assertKindOfServer, openDataDir } from "./open-data-dir.ts";
-import { drawUniform } from "./open-shard.ts";
-import { openShardThreads } from "./shard-threads.ts";
+import { drawUniform } from "./shards/open-shard.ts";
+import { openShardThreads } from "./shards/shard-threads.ts";
 import { stopRequested } from "./stop-requests.ts";
 import { welcome } from "./welcome.ts";
 
@@ -141,7 +141,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
       config.clusterMembers === ""
         ? undefined
         : async (store, shard) =>
-            (await import("./open-node.ts")).openNode(store, { ...shard, onFailed }),
+            (await import("./cluster/open-node.ts")).openNode(store, { ...shard, onFailed }),
     openShards: async ({ identity, mustExist }) => {
       if (mustExist) assertShardsThere(config);
       return await openShardThreads({ config, clock, logger, identity });

@@ -15,13 +15,13 @@ import {
   type OpenedFiles,
   openFiles,
 } from "@codeq/engine";
-import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import { drawIdentity } from "../store/identity.ts";
-import { assertRestored } from "../store/unfinished-restore.ts";
+import { assertRestored } from "../core/backup/unfinished-restore.ts";
+import type { Clock } from "../core/clock.ts";
+import { drawIdentity } from "../core/store/identity.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { assertNoMigration } from "./migration-journal.ts";
+import { assertNoMigration } from "./shards/migration-journal.ts";
 
 export interface Storage {
   readonly kv: Kv;

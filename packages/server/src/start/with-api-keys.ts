@@ -1,16 +1,16 @@
 /** Opens the API keys of a data directory, without any other part of the server, and closes them. */
 import { FaultError } from "@codeq/engine";
-import { ApiKeys } from "../access/api-keys.ts";
-import { AuditTrail } from "../access/audit-trail.ts";
-import { Revocations } from "../access/token-provider.ts";
-import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import { LocalControl } from "../store/local-control.ts";
-import type { RandomBytes } from "../task-ids.ts";
+import type { Clock } from "../core/clock.ts";
+import { LocalControl } from "../core/control/local-control.ts";
+import type { RandomBytes } from "../core/task-ids.ts";
+import { ApiKeys } from "../edge/access/api-keys.ts";
+import { Revocations } from "../edge/access/token-provider.ts";
+import { AuditTrail } from "../edge/audit/audit-trail.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { openDataDir } from "./open-data-dir.ts";
-import { openStore } from "./open-shard.ts";
+import { openStore } from "./shards/open-shard.ts";
 
 export async function withApiKeys<T>(
   config: Config,

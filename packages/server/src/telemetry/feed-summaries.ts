@@ -5,7 +5,7 @@
  */
 import type { ErrorCode } from "@codeq/protocol";
 import { queueOf, type TenantId } from "@codeq/queue";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Feed, TaskEvent, TaskEventName } from "./feed.ts";
 
 export type EventCounts = Partial<Record<TaskEventName, number>>;

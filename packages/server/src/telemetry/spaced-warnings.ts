@@ -2,7 +2,7 @@
  * Warnings that can come in any number. The same message is written only at intervals, with the number of
  * messages left out since the last one.
  */
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type { LogFields, Logger } from "./logger.ts";
 
 const everyMs = 10_000;

@@ -4,8 +4,6 @@
  * `@codeq/server/config` reads configuration, `@codeq/server/data-dir` reads data directories.
  */
 export { errors, limits } from "@codeq/protocol";
-export { type Clock, systemClock } from "../../clock.ts";
-export { closestName } from "../../closest-name.ts";
 export { developmentToken } from "../../config/choose-auth.ts";
 export {
   configPathEnv,
@@ -14,4 +12,6 @@ export {
   rowOf,
   settingNames,
 } from "../../config/setting-table.ts";
+export { type Clock, systemClock } from "../../core/clock.ts";
+export { closestName } from "../../core/closest-name.ts";
 export { launchServer, standInFor } from "../../start/launch.ts";

@@ -10,17 +10,17 @@ export {
   readLog,
   scrubTables,
 } from "@codeq/engine";
+export { positionsIn, receiveBackup } from "../../core/backup/receive-backup.ts";
+export { restoreBackup, verifyBackup } from "../../core/backup/restore-backup.ts";
+export { type SalvagedTask, salvageTasks } from "../../core/backup/salvage-tasks.ts";
 export {
   type ClusterDataParts,
   type ConvertedData,
   initCluster,
   leaveCluster,
-} from "../../start/cluster-data.ts";
+} from "../../start/cluster/cluster-data.ts";
 export {
   abortMigration,
   type MigrationProgress,
   migrateShards,
-} from "../../start/migrate-shards.ts";
-export { positionsIn, receiveBackup } from "../../store/receive-backup.ts";
-export { restoreBackup, verifyBackup } from "../../store/restore-backup.ts";
-export { type SalvagedTask, salvageTasks } from "../../store/salvage-tasks.ts";
+} from "../../start/shards/migrate-shards.ts";

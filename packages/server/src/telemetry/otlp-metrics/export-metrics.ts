@@ -9,8 +9,8 @@ import {
   type MetricData,
   type PushMetricExporter,
 } from "@opentelemetry/sdk-metrics";
-import type { Clock } from "../../clock.ts";
-import type { MaybePromise } from "../../maybe-promise.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { Logger } from "../logger.ts";
 import { SpacedWarnings } from "../spaced-warnings.ts";
 import { pairsOf } from "../tracing/otlp-exporter.ts";

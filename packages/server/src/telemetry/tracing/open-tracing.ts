@@ -1,5 +1,5 @@
 /** Loads the packages of OpenTelemetry only when tracing is on. */
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../logger.ts";
 import type { Metrics } from "../metrics.ts";
 import { noTracing, type Tracing, type TracingConfig } from "./tracing.ts";

@@ -7,7 +7,7 @@ import type { Change, Task } from "@codeq/queue";
 import { type Attributes, type SpanContext, SpanKind, TraceFlags } from "@opentelemetry/api";
 import { type Resource, resourceFromAttributes } from "@opentelemetry/resources";
 import { RandomIdGenerator, type SpanExporter } from "@opentelemetry/sdk-trace";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { SpacedWarnings } from "../spaced-warnings.ts";
 import { EndedSpan, type SpanParts } from "./ended-span.ts";
 import type { TracingParts } from "./open-tracing.ts";

@@ -3,7 +3,7 @@
  * that a slow or missing collector does not accept are lost and counted; nothing waits for them.
  */
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 
 const batchMax = 512;
 const waitingMax = 4096;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TaskId } from "@codeq/queue";
 import { SimRandom } from "../../../../simulated/src/index.ts";
-import { TaskIds } from "../../task-ids.ts";
+import { TaskIds } from "../../core/task-ids.ts";
 import { isInShare, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";

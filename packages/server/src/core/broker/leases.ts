@@ -1,0 +1,179 @@
+/**
+ * The leases of all tasks in progress, ordered by their end. Ends are measured with the monotonic clock: a
+ * step of the wall clock neither shortens nor extends a lease.
+ */
+import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
+import { type HeapItem, IndexedHeap } from "../indexed-heap.ts";
+
+export interface Lease extends HeapItem {
+  readonly id: TaskId;
+  readonly tenantId: TenantId;
+  readonly workerId: WorkerId;
+  /** When it began and, as far as a restart leaves it known, was last extended, on the wall clock. */
+  readonly sinceMs: number;
+  seenMs: number;
+  /** When the attempt began, on the monotonic clock. */
+  startedMs: number;
+  /** The end as users see it, on the wall clock. */
+  untilMs: number;
+  /** How long it was last given for. */
+  leaseMs: number;
+  /** Its neighbours in the chain of its tenant. */
+  previous: Lease | undefined;
+  next: Lease | undefined;
+}
+
+/** The least a lease has left after time in which the server did not run, whatever its length. */
+const graceMsMin = 5000;
+
+/** Shorter ones are common on a busy machine, and a grace for each would keep leases from ending. */
+const longStallMs = 1000;
+
+/** A worker that could not reach the server gets the time of one heartbeat to come back. */
+export function graceMsOf(leaseMs: number): number {
+  return Math.max(Math.ceil(leaseMs / 3), graceMsMin);
+}
+
+export class Leases {
+  /** Called when a lease ends earlier than every other. */
+  onDue: (monotonicMs: number) => void = () => {};
+  readonly #clock: Clock;
+  readonly #byId: Map<TaskId, Lease> = new Map();
+  /** The newest of each tenant; the others follow from it, because a chain costs less than a set. */
+  readonly #newest: Map<TenantId, Lease> = new Map();
+  #heap: IndexedHeap<Lease> = new IndexedHeap();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  get(id: TaskId): Lease | undefined {
+    return this.#byId.get(id);
+  }
+
+  *ofTenant(tenantId: TenantId): Generator<Lease> {
+    for (let each = this.#newest.get(tenantId); each !== undefined; each = each.next) yield each;
+  }
+
+  /** Starts the lease that the record tells of; `leastMs` is the least it has from now on. */
+  add(task: Task, leastMs: number): void {
+    if (task.place.in !== "leased") return;
+    const nowMs = this.#clock.monotonicMs();
+    const { workerId, untilMs, leaseMs, sinceMs } = task.place;
+    // A wall clock that was set back while the server was down must not prolong the lease.
+    const mostMs = Math.max(leaseMs, leastMs);
+    const leftMs = Math.min(Math.max(untilMs - this.#clock.nowMs(), leastMs), mostMs);
+    const lease: Lease = {
+      id: task.id,
+      tenantId: task.tenantId,
+      workerId,
+      sinceMs,
+      seenMs: task.updatedMs,
+      startedMs: nowMs - Math.max(this.#clock.nowMs() - sinceMs, 0),
+      untilMs: this.#clock.nowMs() + leftMs,
+      leaseMs,
+      dueMs: nowMs + leftMs,
+      heapIndex: -1,
+      previous: undefined,
+      next: this.#newest.get(task.tenantId),
+    };
+    this.#byId.set(task.id, lease);
+    if (lease.next !== undefined) lease.next.previous = lease;
+    this.#newest.set(task.tenantId, lease);
+    this.#heap.push(lease);
+    this.#announce(lease);
+  }
+
+  /** How long the attempt has been under way, without the time in which the server did not run. */
+  ranMs(id: TaskId): number {
+    const lease = this.#byId.get(id);
+    return lease === undefined ? 0 : this.#clock.monotonicMs() - lease.startedMs;
+  }
+
+  /** Starts the lease anew, as the record says. */
+  extend({ id, place }: Task): void {
+    const lease = this.#byId.get(id);
+    if (lease === undefined || place.in !== "leased") return;
+    const { leaseMs } = place;
+    lease.seenMs = this.#clock.nowMs();
+    lease.untilMs = lease.seenMs + leaseMs;
+    lease.leaseMs = leaseMs;
+    lease.dueMs = this.#clock.monotonicMs() + leaseMs;
+    this.#heap.update(lease);
+    this.#announce(lease);
+  }
+
+  /**
+   * The server did not run for so long: that time does not count. After a stall that may have cost
+   * workers their connections, every lease has the grace of a restart at least.
+   */
+  prolong(stalledMs: number): void {
+    const byMs = Math.ceil(stalledMs);
+    // All of them before the heap compares any.
+    for (const lease of this.#byId.values()) shift(lease, byMs);
+    const resumedMs = this.#clock.monotonicMs() - stalledMs + byMs;
+    for (const lease of this.#byId.values()) {
+      // Given after the stall, before anybody had noticed it.
+      if (lease.startedMs <= resumedMs) continue;
+      shift(lease, -byMs);
+      this.#heap.update(lease);
+    }
+    if (stalledMs >= longStallMs) this.giveGrace();
+  }
+
+  /** Every lease has the grace of a restart at least, from now on. */
+  giveGrace(): void {
+    const nowMs = this.#clock.monotonicMs();
+    for (const lease of this.#byId.values()) {
+      const missingMs = Math.ceil(nowMs + graceMsOf(lease.leaseMs) - lease.dueMs);
+      if (missingMs <= 0) continue;
+      moveEnd(lease, missingMs);
+      this.#heap.update(lease);
+    }
+  }
+
+  remove(id: TaskId): void {
+    const lease = this.#byId.get(id);
+    if (lease === undefined) return;
+    this.#byId.delete(id);
+    this.#unchain(lease);
+    this.#heap.remove(lease);
+  }
+
+  /** The lease that ends first. */
+  first(): Lease | undefined {
+    return this.#heap.peek();
+  }
+
+  clear(): void {
+    this.#byId.clear();
+    this.#newest.clear();
+    this.#heap = new IndexedHeap();
+  }
+
+  #unchain({ tenantId, previous, next }: Lease): void {
+    if (next !== undefined) next.previous = previous;
+    if (previous !== undefined) previous.next = next;
+    else if (next !== undefined) this.#newest.set(tenantId, next);
+    else this.#newest.delete(tenantId);
+  }
+
+  #announce(lease: Lease): void {
+    if (lease.heapIndex === 0) this.onDue(lease.dueMs);
+  }
+}
+
+function shift(lease: Lease, byMs: number): void {
+  lease.startedMs += byMs;
+  moveEnd(lease, byMs);
+}
+
+function moveEnd(lease: Lease, byMs: number): void {
+  lease.dueMs += byMs;
+  lease.untilMs += byMs;
+}

@@ -1,0 +1,290 @@
+/**
+ * The in-memory state of one queue, of one tenant, and of all of them: exact counts, the head of every
+ * priority, and waiting claims. Queues without tasks and waiting claims are dropped when there are many.
+ */
+import type { TaskId, TenantId } from "@codeq/queue";
+import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
+import type { QueuePause } from "../records/pause-record.ts";
+import type { Topic } from "../records/topic-record.ts";
+import { type QueueFlow, QueueFlows } from "../series/queue-flows.ts";
+import type { Position } from "../store/store.ts";
+import { ClaimLine } from "./claim-line.ts";
+import { ReadyWindow } from "./ready-window.ts";
+
+/** Of all windows together: 24 bytes each, behind the first few thousand of a window. */
+const allWindowsEntriesMax = 1_048_576;
+/** What a window may always read, so that every queue gets on however many there are. */
+const refillRoomMin = 16;
+const idleQueuesMax = 1024;
+
+export class QueueState {
+  readonly name: string;
+  readonly tenantId: TenantId;
+  readonly tenant: TenantState;
+  /** Just this one, for claims that ask for no other. */
+  readonly alone: readonly QueueState[] = [this];
+  /** By priority; made when the first task of it arrives. */
+  readonly #windows: (ReadyWindow | undefined)[] = [];
+  readonly waiters: ClaimLine = new ClaimLine();
+  readonly flow: QueueFlow;
+  #counts: Counts = noCounts();
+  /** A bit for each priority that has ready tasks. */
+  #readyBits = 0;
+  #readyTotal = 0;
+  #pause: QueuePause | undefined;
+  #topic: Topic | undefined;
+  /** How many tasks may be leased. */
+  #leasedMax = Number.POSITIVE_INFINITY;
+  /** Leases that a claim under way is about to take; counted only where there is a limit. */
+  #reserved = 0;
+  /** Of the ready bits, those of which something may be claimed: all, or none. */
+  #claimable = -1;
+  /** Position up to which delayed tasks are in memory; `everything` when all are. */
+  delayedCoveredTo: Position | undefined = everything;
+  /** The refills under way, by priority. */
+  readonly refills: (Promise<void> | undefined)[] = [];
+
+  constructor(flow: QueueFlow, tenant: TenantState) {
+    this.name = flow.name;
+    this.tenantId = flow.tenantId;
+    this.flow = flow;
+    this.tenant = tenant;
+  }
+
+  get counts(): Readonly<Counts> {
+    return this.#counts;
+  }
+
+  /** What the store says, before anything has changed. */
+  recover(counts: Counts): void {
+    for (const [priority, count] of counts.ready.entries()) this.addReady(priority, count);
+    this.addDelayed(counts.delayed);
+    this.addLeased(counts.leased);
+    this.#counts.dead += counts.dead;
+    this.#counts.failed += counts.failed;
+  }
+
+  window(priority: number): ReadyWindow {
+    let window = this.#windows[priority];
+    if (window === undefined) {
+      window = new ReadyWindow();
+      this.#windows[priority] = window;
+    }
+    return window;
+  }
+
+  ready(priority: number): number {
+    return this.#counts.ready[priority] as number;
+  }
+
+  get readyTotal(): number {
+    return this.#readyTotal;
+  }
+
+  /** The highest priority that has tasks to claim; -1 when none has, it is paused, or at its limit. */
+  get topPriority(): number {
+    return 31 - Math.clz32(this.#readyBits & this.#claimable);
+  }
+
+  get pause(): QueuePause | undefined {
+    return this.#pause;
+  }
+
+  set pause(pause: QueuePause | undefined) {
+    this.#pause = pause;
+    this.#offer();
+  }
+
+  get topic(): Topic | undefined {
+    return this.#topic;
+  }
+
+  set topic(topic: Topic | undefined) {
+    this.#topic = topic;
+    this.#leasedMax = topic?.policy.maxConsumers || Number.POSITIVE_INFINITY;
+    this.#offer();
+  }
+
+  /** Whether only so many tasks may be leased. */
+  get isLimited(): boolean {
+    return this.#leasedMax !== Number.POSITIVE_INFINITY;
+  }
+
+  get isAtLimit(): boolean {
+    return this.#counts.leased + this.#reserved >= this.#leasedMax;
+  }
+
+  /** A claim is about to take so many of a limited queue. */
+  reserve(change: number): void {
+    this.#reserved += change;
+    this.#offer();
+  }
+
+  #offer(): void {
+    this.#claimable = this.#pause === undefined && !this.isAtLimit ? -1 : 0;
+  }
+
+  addReady(priority: number, change: number): void {
+    const count = this.ready(priority) + change;
+    this.#counts.ready[priority] = count;
+    if (count > 0) this.#readyBits |= 1 << priority;
+    else this.#readyBits &= ~(1 << priority);
+    this.#readyTotal += change;
+    this.tenant.pending += change;
+  }
+
+  addDelayed(change: number): void {
+    this.#counts.delayed += change;
+    this.tenant.pending += change;
+  }
+
+  addLeased(change: number): void {
+    this.#counts.leased += change;
+    this.tenant.leased += change;
+    if (this.#leasedMax !== Number.POSITIVE_INFINITY) this.#offer();
+  }
+
+  addDead(change: number): void {
+    this.#counts.dead += change;
+  }
+
+  addFailed(change: number): void {
+    this.#counts.failed += change;
+  }
+
+  /** The tasks that are next in line, one of each priority whose head is in memory. */
+  *heads(): Generator<TaskId> {
+    for (const window of this.#windows) {
+      const id = window?.headId;
+      if (id !== undefined) yield id;
+    }
+  }
+
+  get isIdle(): boolean {
+    if (this.waiters.size > 0 || this.#pause !== undefined || this.#topic !== undefined) {
+      return false;
+    }
+    return isEmpty(this.#counts) && !this.refills.some(Boolean);
+  }
+}
+
+/** Behind every position in the delayed index. */
+export const everything: Position = { number: Number.POSITIVE_INFINITY, id: "" as TaskId };
+
+export class TenantState {
+  readonly queues: Map<string, QueueState> = new Map();
+  /** Claims for whatever command has work. */
+  readonly anyWaiters: ClaimLine = new ClaimLine();
+  /** In how many lines its claims stand. */
+  waiting = 0;
+  /** Tasks that are ready or delayed, and leases, over all of its queues. */
+  pending = 0;
+  leased = 0;
+  /** A claim was not served because the tenant has all the leases it may have. */
+  isHeldBack = false;
+}
+
+export class Queues {
+  readonly #tenants: Map<TenantId, TenantState> = new Map();
+  readonly flows: QueueFlows = new QueueFlows();
+  /** Tasks in all windows together; bounded so that many small queues cost no more than one large. */
+  windowEntries = 0;
+  /** How many queues have a topic. */
+  topics = 0;
+  #size = 0;
+  #dropAt = idleQueuesMax;
+
+  tenant(tenantId: TenantId): TenantState {
+    let tenant = this.#tenants.get(tenantId);
+    if (tenant === undefined) {
+      tenant = new TenantState();
+      this.#tenants.set(tenantId, tenant);
+    }
+    return tenant;
+  }
+
+  /** The queue, made when it is missing. */
+  queue(tenantId: TenantId, name: string): QueueState {
+    let queue = this.find(tenantId, name);
+    if (queue === undefined) {
+      if (this.#size >= this.#dropAt) this.#dropIdle();
+      const tenant = this.tenant(tenantId);
+      queue = new QueueState(this.flows.of(tenantId, name), tenant);
+      tenant.queues.set(name, queue);
+      this.#size += 1;
+    }
+    return queue;
+  }
+
+  setTopic(queue: QueueState, topic: Topic | undefined): void {
+    this.topics += Number(topic !== undefined) - Number(queue.topic !== undefined);
+    queue.topic = topic;
+  }
+
+  /** The queue, when it has tasks or waiters. */
+  find(tenantId: TenantId, name: string): QueueState | undefined {
+    return this.#tenants.get(tenantId)?.queues.get(name);
+  }
+
+  /** The tenant, when it has queues or waiters. */
+  findTenant(tenantId: TenantId): TenantState | undefined {
+    return this.#tenants.get(tenantId);
+  }
+
+  /** Every tenant that has queues or waiters. */
+  tenants(): Iterable<readonly [TenantId, TenantState]> {
+    return this.#tenants;
+  }
+
+  *all(): Generator<QueueState> {
+    for (const tenant of this.#tenants.values()) yield* tenant.queues.values();
+  }
+
+  ofTenant(tenantId: TenantId): Iterable<QueueState> {
+    return this.#tenants.get(tenantId)?.queues.values() ?? [];
+  }
+
+  /** Forgets the queues that have nothing in them, once there may be many. */
+  #dropIdle(): void {
+    this.#size = 0;
+    for (const [tenantId, tenant] of this.#tenants) {
+      for (const queue of tenant.queues.values()) {
+        if (queue.isIdle) tenant.queues.delete(queue.name);
+      }
+      this.#size += tenant.queues.size;
+      if (tenant.queues.size === 0 && tenant.anyWaiters.size === 0) this.#tenants.delete(tenantId);
+    }
+    this.#dropAt = Math.max(idleQueuesMax, this.#size * 2);
+  }
+
+  /** How many tasks a window may be filled with. */
+  get refillRoom(): number {
+    return Math.max(refillRoomMin, allWindowsEntriesMax - this.windowEntries);
+  }
+
+  arrive(queue: QueueState, priority: number, { number, id }: Position): void {
+    const hasRoom = this.windowEntries < allWindowsEntriesMax;
+    if (queue.window(priority).arrive(number, id, hasRoom)) this.windowEntries += 1;
+    queue.addReady(priority, 1);
+  }
+
+  /** A task is not ready any more, and no claim has taken it. */
+  depart(queue: QueueState, priority: number, seq: number): void {
+    if (queue.window(priority).leave(seq)) this.windowEntries -= 1;
+    queue.addReady(priority, -1);
+  }
+
+  /** Takes the oldest task of the window; the caller accounts for it. */
+  take(queue: QueueState, priority: number): Position | undefined {
+    const taken = queue.window(priority).take();
+    if (taken !== undefined) this.windowEntries -= 1;
+    return taken;
+  }
+
+  clear(): void {
+    this.#tenants.clear();
+    this.topics = 0;
+    this.#size = 0;
+    this.windowEntries = 0;
+  }
+}

@@ -1,0 +1,188 @@
+/**
+ * The verbs of a broker that travel to shards as JSON: which shards a router asks for each verb, and how it
+ * merges their answers. To add a verb, write the method of the broker and add a row. Arguments and answers
+ * may be undefined, but not null. A verb without a row has a method of its own in the router.
+ */
+import type { Task, TaskId, TenantId } from "@codeq/queue";
+import { addCounts, noCounts } from "../records/counts.ts";
+import { afterOfShard, mergeFailureGroups } from "../search/failure-groups.ts";
+import { firstOf, mergeRuns } from "../search/merge-runs.ts";
+import { orderOf } from "../search/task-search.ts";
+import { addQueueCounts } from "../series/flow.ts";
+import { addPoints } from "../series/queue-series.ts";
+import type { Broker } from "./broker.ts";
+import type { FoundTasks, WantedTasks, WorkerLeases } from "./queue.ts";
+import type { FailedDelivery, FailedPage, WantedFailures } from "./queue-webhooks.ts";
+import type { Webhooks } from "./webhooks.ts";
+
+/** Where a verb goes that takes these arguments and gives this answer. */
+type Row<Given, Answer> =
+  /** The first shard, which decides for all of them. */
+  | { readonly to: "first" }
+  | {
+      /** Every shard, or every shard that is available; a call fails when no shard is available. */
+      readonly to: "all" | "available";
+      readonly merge: (answers: readonly Answer[], given: Given, isPartial: boolean) => Answer;
+      /** The arguments for one of the shards, where they differ. */
+      readonly given?: (shard: number, given: Given) => Given;
+    }
+  /** The shard of the task that the first argument names. */
+  | (Given extends [TaskId | { readonly id: TaskId }, ...unknown[]]
+      ? { readonly to: "task" }
+      : never)
+  /** The shards of some tasks; the answer has an item for each id, in their order. */
+  | ([Given, Answer] extends [[TenantId, readonly TaskId[]], readonly unknown[]]
+      ? { readonly to: "tasks" }
+      : never);
+
+/** A row of any verb; functions are methods here, so that all rows fit. */
+export type AnyRow =
+  | { readonly to: "first" | "task" | "tasks" }
+  | {
+      readonly to: "all" | "available";
+      merge(answers: readonly unknown[], given: readonly unknown[], isPartial: boolean): unknown;
+      given?(shard: number, given: readonly unknown[]): readonly unknown[];
+    };
+
+type Routing<Target> = {
+  [Name in keyof Target]?: Row<Given<Target[Name]>, Answer<Target[Name]>>;
+};
+
+export type Given<Verb> = Verb extends (...given: infer All) => unknown ? All : never;
+export type Answer<Verb> = Verb extends (...given: never) => infer One ? Awaited<One> : never;
+
+/** The answers of a broker in this thread may be there at once; those of shards are not. */
+export type Offered<Verbs> = {
+  [Name in keyof Verbs]: Verbs[Name] extends (...given: infer All) => infer One
+    ? (...given: All) => One | Promise<Awaited<One>>
+    : never;
+};
+
+export const brokerRouting = {
+  mayFinish: { to: "task" },
+  artifactsOf: { to: "task" },
+  placesOf: { to: "tasks" },
+  counts: { to: "available", merge: (all) => all.reduce(addCounts, noCounts()) },
+  queuesOf: {
+    to: "available",
+    merge: (all) => mergeBy(all.flat(), "queue", addQueueCounts),
+  },
+  seriesOf: {
+    to: "all",
+    merge: (all) => {
+      const points = mergeBy(all.flat(), "number", addPoints);
+      return points.sort((one, other) => one.number - other.number);
+    },
+  },
+  tenants: { to: "available", merge: (all) => [...new Set(all.flat())] },
+  leasesOf: {
+    to: "available",
+    merge: (all, _, isPartial) => ({
+      workers: mergeBy(
+        all.flatMap(({ workers }) => workers),
+        "workerId",
+        addLeases,
+      ),
+      isPartial: isPartial || all.some((each) => each.isPartial),
+    }),
+  },
+  find: { to: "all", merge: mergePages },
+  failureGroups: {
+    to: "all",
+    given: (shard, [wanted]) => [{ ...wanted, after: afterOfShard(wanted.after, shard) }],
+    merge: (all) => (isComplete(all) ? mergeFailureGroups(all) : undefined),
+  },
+  pause: { to: "all", merge: () => {} },
+  pausesOf: { to: "available", merge: (all) => mergeBy(all.flat(), "queue", (_, last) => last) },
+  topicsOf: { to: "first" },
+  triageOf: { to: "first" },
+  setTriage: { to: "first" },
+  backup: {
+    to: "all",
+    given: (shard, [wanted]) => [{ ...wanted, store: `shard-${shard}` }],
+    merge: (all) => all.flat(),
+  },
+} satisfies Routing<Broker>;
+
+/** The same for the callbacks of a broker. Every shard has all secrets and endpoints. */
+export const webhookRouting = {
+  deliveries: { to: "task" },
+  failed: { to: "all", merge: mergeFailedPages },
+  redeliver: { to: "tasks" },
+  endpoints: {
+    to: "all",
+    // An endpoint that several shards know is as bad as the worst of them says.
+    merge: (all) =>
+      mergeBy(all.flat(), "url", (one, other) => {
+        const worse = one.disabledMs === undefined ? other : one;
+        return { ...worse, sinceMs: Math.min(one.sinceMs, other.sinceMs) };
+      }),
+  },
+  enable: { to: "all", merge: (all) => all.includes(true) },
+  secrets: { to: "first" },
+} satisfies Routing<Webhooks>;
+
+/** Adds up the items whose field of this name is the same. */
+function mergeBy<Item, Name extends keyof Item>(
+  items: readonly Item[],
+  name: Name,
+  add: (one: Item, other: Item) => Item,
+): Item[] {
+  const found = new Map<Item[Name], Item>();
+  for (const item of items) {
+    const before = found.get(item[name]);
+    found.set(item[name], before === undefined ? item : add(before, item));
+  }
+  return [...found.values()];
+}
+
+function addLeases(one: WorkerLeases, other: WorkerLeases): WorkerLeases {
+  return {
+    workerId: one.workerId,
+    leases: one.leases + other.leases,
+    oldestMs: Math.min(one.oldestMs, other.oldestMs),
+    seenMs: Math.max(one.seenMs, other.seenMs),
+  };
+}
+
+/** Whether every shard had time to search. */
+function isComplete<Answer>(answers: readonly (Answer | undefined)[]): answers is Answer[] {
+  return !answers.includes(undefined);
+}
+
+/** A page of each shard, merged as far as all of them have searched. */
+function mergePages(
+  pages: readonly (FoundTasks | undefined)[],
+  [wanted]: [WantedTasks],
+): FoundTasks | undefined {
+  if (!isComplete(pages)) return undefined;
+  const runs = pages.map(({ tasks, next }) => ({ items: tasks, reached: next }));
+  const idOf = ({ id }: Task): string => id;
+  const merged = mergeRuns(runs, { idOf, comesFirst: orderOf(wanted.order) });
+  const { items, reached } = firstOf(merged, wanted.limit, idOf);
+  const totals = pages.flatMap(({ total }) => total ?? []);
+  return {
+    tasks: items,
+    scanned: sum(pages.map(({ scanned }) => scanned)),
+    next: reached,
+    total: totals.length === 0 ? undefined : sum(totals),
+  };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}
+
+function mergeFailedPages(pages: readonly FailedPage[], [{ limit }]: [WantedFailures]): FailedPage {
+  const runs = pages.map(({ failed, next }) => ({ items: failed, reached: next ?? undefined }));
+  const idOf = ({ position }: FailedDelivery): string => position;
+  const { items, reached } = firstOf(mergeRuns(runs, { idOf, comesFirst }), limit, idOf);
+  return { failed: items, next: reached ?? null };
+}
+
+/** Positions begin with a time, and end with an id. */
+function comesFirst(position: string, other: string): boolean {
+  const [at, id] = position.split(".") as [string, string];
+  const [otherAt, otherId] = other.split(".") as [string, string];
+  return at === otherAt ? id < otherId : Number(at) < Number(otherAt);
+}

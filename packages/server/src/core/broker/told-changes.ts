@@ -1,0 +1,46 @@
+/**
+ * Receives every durable change of a task in commit order and passes it on to metrics, traces, feeds,
+ * retention and callbacks.
+ */
+import { type Change, startByMsOf } from "@codeq/queue";
+import type { Events } from "../../telemetry/events.ts";
+import type { Feed } from "../../telemetry/feed.ts";
+import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
+import { eventsOf } from "../search/feed-events.ts";
+
+export class ToldChanges {
+  /** Called when a task ended, with when it has to go; undefined for never. */
+  onEnd: (expiresMs: number | undefined) => void = () => {};
+  /** Called when a task waits that has to be begun by a moment. */
+  onStartBy: (startByMs: number) => void = () => {};
+  /** Called when a task ended that wants its result sent somewhere. */
+  onWebhook: (dueMs: number) => void = () => {};
+  readonly #events: Events;
+  readonly #feed: Feed;
+  readonly #tracing: Tracing;
+
+  constructor(parts: {
+    readonly events: Events;
+    readonly feed: Feed;
+    readonly tracing?: Tracing | undefined;
+  }) {
+    this.#events = parts.events;
+    this.#feed = parts.feed;
+    this.#tracing = parts.tracing ?? noTracing;
+  }
+
+  tell(change: Change): void {
+    this.#events.changed(change);
+    this.#tracing.changed(change);
+    if (this.#feed.isHeard) for (const event of eventsOf(change)) this.#feed.tell(event);
+    const { after, because } = change;
+    if (after?.extras !== undefined) {
+      const startByMs = startByMsOf(after);
+      if (startByMs !== undefined) this.onStartBy(startByMs);
+    }
+    if (because === "linked") return;
+    if (after?.place.in !== "done" && after?.place.in !== "dead") return;
+    this.onEnd(after.place.expiresMs);
+    if (after.webhook !== "") this.onWebhook(after.place.atMs);
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * The calls that a broker takes and their answers. A verb decides at once and answers through its waiter,
+ * once: with the answer when the decision is durable, or with the reason of its failure. Answers come in
+ * commit order, which may differ from the order of the calls.
+ */
+import type { FaultError } from "@codeq/engine";
+import type { Owner, Result, Task, TaskId, TenantId } from "@codeq/queue";
+import type { Exceeded } from "../../config/quotas.ts";
+
+/** Why a verb was not carried out: by the rules, or by a storage that takes nothing. */
+export type Refused =
+  | { readonly code: TaskRefusal | "idempotency_key_reused" }
+  | { readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
+  | NotAllowedPriority
+  | FaultError;
+
+/** The topic of the queue has other priorities. */
+export interface NotAllowedPriority {
+  readonly code: "priority_not_allowed";
+  readonly priority: number;
+  readonly tiers: readonly number[];
+}
+
+export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
+
+/** `item` is the number that was given with the question, for who asks several at once. */
+export interface Waiter<Answer> {
+  durable(answer: Answer, item: number): void;
+  refused(why: Refused, item: number): void;
+}
+
+/** A task, and who speaks for it. */
+export interface OwnedTask {
+  readonly tenantId: TenantId;
+  readonly id: TaskId;
+  readonly owner: Owner;
+}
+
+/** A task was made, or the one that its idempotency key stands for was found. */
+export interface Enqueued {
+  readonly task: Task;
+  readonly replayed: boolean;
+}
+
+export interface ClaimedTask {
+  readonly task: Task;
+  readonly payload: string;
+}
+
+/** A task without its payload, and its result once it has ended. */
+export interface TaskOutcome {
+  readonly task: Task;
+  readonly result: Result | undefined;
+}
+
+/** The result that is kept, of this submission or of the one that it repeats. */
+export interface Submitted {
+  readonly task: Task;
+  readonly result: Result;
+  readonly repeated: boolean;
+}

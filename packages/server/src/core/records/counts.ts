@@ -1,0 +1,137 @@
+/**
+ * How many tasks each queue has in each index. The flush keeps these counters in the kv: the place of a task
+ * is in its record, so the net effect of a flush gives the change of the counters, and a restart reads them
+ * instead of counting.
+ */
+import type { KvWrite, OverlayEntry, RowEntry } from "@codeq/engine";
+import { queueOf, type Task, type TenantId } from "@codeq/queue";
+import { countsKey, parseIndexKey, queuesPrefix, sequenceKey } from "../store/keys.ts";
+
+export interface Counts {
+  /** One number for each priority. */
+  readonly ready: number[];
+  delayed: number;
+  leased: number;
+  dead: number;
+  /** Tasks that failed without becoming dead letters, until their retention ends. */
+  failed: number;
+}
+
+export function noCounts(): Counts {
+  return { ready: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], delayed: 0, leased: 0, dead: 0, failed: 0 };
+}
+
+export function decodeCounts(bytes: Buffer): Counts {
+  const numbers = bytes.toString("latin1").split(" ").map(Number);
+  const [delayed = 0, leased = 0, dead = 0, failed = 0, ...ready] = numbers;
+  return { ready, delayed, leased, dead, failed };
+}
+
+function encodeCounts(counts: Counts): Buffer {
+  const { delayed, leased, dead, failed, ready } = counts;
+  return Buffer.from([delayed, leased, dead, failed, ...ready].join(" "), "latin1");
+}
+
+export function isEmpty(counts: Counts): boolean {
+  const { delayed, leased, dead, failed, ready } = counts;
+  return delayed + leased + dead + failed === 0 && ready.every((count) => count === 0);
+}
+
+export interface CountsOfQueue {
+  readonly queue: string;
+  readonly tenantId: TenantId;
+  readonly counts: Counts;
+}
+
+/** Changes that were not flushed yet. */
+interface Unflushed {
+  readonly rows: Iterable<RowEntry>;
+  readonly entries: Iterable<readonly [string, OverlayEntry]>;
+}
+
+/** The change of the counters for each queue, and the highest sequence number in the rows. */
+export function changeOfCounts({ rows, entries }: Unflushed): {
+  readonly queues: ReadonlyMap<string, CountsOfQueue>;
+  readonly sequence: number;
+} {
+  const changes = new Changes();
+  for (const { row, below } of rows) {
+    if (below !== undefined) changes.addTask(below as Task, -1);
+    if (row !== undefined) changes.addTask(row as Task, 1);
+  }
+  for (const [key, entry] of entries) {
+    // An index key is removed without its task when the record of the task cannot be read.
+    if (key.startsWith(queuesPrefix) && entry.isDeleted) changes.removeKey(key);
+    // A store whose tasks were copied from another store continues its sequence.
+    if (key === sequenceKey) changes.sequence = Math.max(changes.sequence, Number(entry.text));
+  }
+  return changes;
+}
+
+class Changes {
+  readonly queues: Map<string, CountsOfQueue> = new Map();
+  sequence = 0;
+  /** Cached, because neighbours are mostly of the same queue. */
+  #last: { readonly command: string; readonly of: CountsOfQueue } | undefined;
+
+  addTask({ tenantId, command, priority, place }: Task, change: number): void {
+    if (place.in === "done" && place.how === "completed") return;
+    if (this.#last?.command !== command || this.#last.of.tenantId !== tenantId) {
+      this.#last = { command, of: this.#of(queueOf(command), tenantId) };
+    }
+    const { counts } = this.#last.of;
+    if (place.in === "ready") {
+      addReady(counts, priority, change);
+      if (change === 1) this.sequence = Math.max(this.sequence, place.seq);
+    } else {
+      counts[place.in === "done" ? "failed" : place.in] += change;
+    }
+  }
+
+  removeKey(key: string): void {
+    const { queue, tenantId, kind, priority } = parseIndexKey(key);
+    const { counts } = this.#of(queue, tenantId);
+    if (kind === "pending") addReady(counts, priority, -1);
+    else counts[({ inprog: "leased", delayed: "delayed", dlq: "dead" } as const)[kind]] -= 1;
+  }
+
+  #of(queue: string, tenantId: TenantId): CountsOfQueue {
+    const key = countsKey(queue, tenantId);
+    const found = this.queues.get(key) ?? { queue, tenantId, counts: noCounts() };
+    this.queues.set(key, found);
+    return found;
+  }
+}
+
+function addReady({ ready }: Counts, priority: number, change: number): void {
+  ready[priority] = (ready[priority] ?? 0) + change;
+}
+
+export function addCounts(to: Counts, change: Counts): Counts {
+  return {
+    ready: to.ready.map((count, priority) => count + (change.ready[priority] ?? 0)),
+    delayed: to.delayed + change.delayed,
+    leased: to.leased + change.leased,
+    dead: to.dead + change.dead,
+    failed: to.failed + change.failed,
+  };
+}
+
+/** The writes that a flush adds, so that counts and sequence match its keys. */
+export function deriveCounts(
+  unflushed: Unflushed,
+  get: (key: string) => Buffer | undefined,
+): KvWrite[] {
+  const writes: KvWrite[] = [];
+  const { queues, sequence } = changeOfCounts(unflushed);
+  for (const [key, { counts }] of queues) {
+    const stored = get(key);
+    const sum = addCounts(stored === undefined ? noCounts() : decodeCounts(stored), counts);
+    writes.push({ key, value: isEmpty(sum) ? undefined : encodeCounts(sum) });
+  }
+  const storedSequence = Number(get(sequenceKey)?.toString("latin1") ?? 0);
+  if (sequence > storedSequence) {
+    writes.push({ key: sequenceKey, value: Buffer.from(String(sequence), "latin1") });
+  }
+  return writes;
+}

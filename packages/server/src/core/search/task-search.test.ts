@@ -1,0 +1,136 @@
+/** Searching where pages, pieces and indexes meet: what the routes of a server reach only with many tasks. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { TaskId } from "@codeq/queue";
+import { SimClock } from "../../../../simulated/src/index.ts";
+import {
+  acme,
+  BrokerWorld,
+  claim,
+  create,
+  enqueue,
+  nack,
+  owned,
+  umbrella,
+} from "../../../test/broker-world.ts";
+import type { Broker } from "../broker/broker.ts";
+import type { TaskFilter } from "./task-filter.ts";
+
+const commands = ["a", "b", "c"];
+
+/** So many dead letters in three queues, in the order of their creation. */
+async function bury(broker: Broker, count: number): Promise<TaskId[]> {
+  const asked = Array.from({ length: count }, (_, n) =>
+    create(broker, { command: commands[n % commands.length] ?? "", maxAttempts: 1 }),
+  );
+  const created = await Promise.all(asked.map(({ done }) => done));
+  for (let left = count; left > 0; ) {
+    const claimed = await claim(broker, { commands, count: 256 });
+    const back = { delaySeconds: 0, reason: "broken" };
+    await Promise.all(claimed.map(({ task }) => nack(broker, owned(task), back).done));
+    left -= claimed.length;
+  }
+  return created.map(({ task }) => task.id);
+}
+
+async function findAll(
+  broker: Broker,
+  filter: TaskFilter,
+  order: "newest" | "oldest" = "oldest",
+): Promise<{ readonly ids: TaskId[]; readonly scanned: number[] }> {
+  const ids: TaskId[] = [];
+  const scanned: number[] = [];
+  for (let after: string | undefined = ""; after !== undefined; ) {
+    const page: Awaited<ReturnType<Broker["find"]>> = await broker.find({
+      tenantId: acme,
+      filter,
+      order,
+      after,
+      limit: 700,
+    });
+    assert.ok(page !== undefined);
+    ids.push(...page.tasks.map(({ id }) => id));
+    scanned.push(page.scanned);
+    after = page.next;
+  }
+  return { ids, scanned };
+}
+
+test("more dead letters than a page may look at come in order, out of several queues", async () => {
+  const broker = await new BrokerWorld().open();
+  const ids = await bury(broker, 5500);
+  for (const order of ["newest", "oldest"] as const) {
+    const found = await findAll(broker, { place: "dead" }, order);
+    assert.deepEqual(found.ids, order === "oldest" ? ids : ids.toReversed());
+  }
+  const ofA = await findAll(broker, { place: "dead", queue: "a" });
+  assert.deepEqual(
+    ofA.ids,
+    ids.filter((_, n) => n % commands.length === 0),
+  );
+});
+
+test("tasks of others are passed over, and count as looked at", async () => {
+  const broker = await new BrokerWorld().open();
+  const asked = Array.from({ length: 6000 }, () => create(broker, { tenantId: umbrella }));
+  await Promise.all(asked.map(({ done }) => done));
+  const { id } = await enqueue(broker);
+  const { ids, scanned } = await findAll(broker, {});
+  assert.deepEqual(ids, [id]);
+  assert.deepEqual(scanned, [5000, 1001]);
+  // Its own index leads there at once.
+  assert.deepEqual((await findAll(broker, { place: "ready" })).scanned, [1]);
+});
+
+test("a search sees what is flushed and what is not, and shows nothing before it is durable", async () => {
+  const broker = await new BrokerWorld().open();
+  const { id: flushed } = await enqueue(broker);
+  await broker.store.flushNow();
+  const { id: durable } = await enqueue(broker);
+  const asked = create(broker);
+  const page = findAll(broker, { place: "ready" });
+  const { id: newest } = (await asked.done).task;
+  assert.deepEqual((await page).ids, [flushed, durable, newest]);
+});
+
+test("a moment bounds what is looked at", async () => {
+  const world = new BrokerWorld();
+  const broker = await world.open();
+  const asked = Array.from({ length: 1000 }, () => create(broker));
+  await Promise.all(asked.map(({ done }) => done));
+  await world.clock.advance(2 * 3_600_000);
+  const { id, createdMs } = await enqueue(broker);
+  const found = await findAll(broker, { createdFromMs: createdMs });
+  assert.deepEqual(found, { ids: [id], scanned: [1] });
+  const before = await findAll(broker, { createdToMs: createdMs - 3_600_001 }, "newest");
+  assert.deepEqual([before.ids.length, before.scanned], [1000, [700, 300]]);
+});
+
+/** Time passes whenever somebody looks. */
+class WorkingClock extends SimClock {
+  #workedMs = 0;
+
+  override monotonicMs(): number {
+    this.#workedMs += 1;
+    return super.monotonicMs() + this.#workedMs;
+  }
+}
+
+test("while tasks are written a search rests, and otherwise it does not", async () => {
+  const clock = new WorkingClock();
+  const broker = await new BrokerWorld({ clock }).open();
+  const asked = Array.from({ length: 2000 }, () => create(broker, { tenantId: umbrella }));
+  await Promise.all(asked.map(({ done }) => done));
+  const wanted = { tenantId: acme, filter: {}, order: "newest", after: "", limit: 10 } as const;
+  assert.equal((await broker.find(wanted))?.scanned, 2000);
+  let hasEnded = false;
+  const beside = broker.find(wanted).finally(() => {
+    hasEnded = true;
+  });
+  await enqueue(broker);
+  // Long enough for a search that does not rest.
+  for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(hasEnded, false);
+  await clock.advance(60_000);
+  assert.equal((await beside)?.scanned, 2001);
+});

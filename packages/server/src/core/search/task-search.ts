@@ -1,0 +1,299 @@
+/**
+ * Finds tasks of one tenant, page by page in the order of their ids, which is that of their creation. A
+ * page is continued behind an id, so tasks that move meanwhile are neither missed nor shown twice.
+ *
+ * The work for a page is bounded: it may end before it is full, and says up to where it has looked.
+ * Searches run one at a time, and rest between pieces while others write, so that what they cost workers and
+ * producers is bounded, too.
+ */
+import type { Task, TaskId } from "@codeq/queue";
+import type { FoundTasks, TaskOrder, WantedTasks } from "../broker/queue.ts";
+import type { QueueState, Queues } from "../broker/queue-state.ts";
+import type { Clock } from "../clock.ts";
+import type { QueueName, Store } from "../store/store.ts";
+import { idAtMs } from "../task-ids.ts";
+import { mergeRuns, type Run } from "./merge-runs.ts";
+import { hasPart, matches, payloadMatches, type TaskFilter } from "./task-filter.ts";
+import type { TaskReads } from "./task-reads.ts";
+
+/** What a page may look at. */
+const scannedMax = 5000;
+/** Of ids alone, which cost a fraction of a record. */
+const scannedIdsMax = 200_000;
+const payloadCharsMax = 4 * 1024 * 1024;
+const pieceTasks = 250;
+const pieceIds = 10_000;
+/** The first piece may be a short one. */
+const piecesMax = scannedIdsMax / pieceIds + 1;
+const perQueueMin = 16;
+/** While tasks are written, a search rests for so many times as long as it has worked. */
+const restsPerWork = 4;
+/** Searches that wait for their turn. */
+const waitingMax = 32;
+/** By so much ids may be ahead of the clock, which may have been set back. */
+const idsAheadMs = 3_600_000;
+
+/** Candidates, piece by piece. */
+interface Source {
+  /** Those behind an id, which is where the last piece ended. */
+  next(after: string): Promise<Run<TaskId | Task>>;
+  close?(): Promise<void>;
+}
+
+export class TaskSearch {
+  readonly #store: Store;
+  readonly #queues: Queues;
+  readonly #reads: TaskReads;
+  readonly #clock: Clock;
+  #turn: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(parts: {
+    readonly clock: Clock;
+    readonly store: Store;
+    readonly queues: Queues;
+    readonly reads: TaskReads;
+  }) {
+    this.#clock = parts.clock;
+    this.#store = parts.store;
+    this.#queues = parts.queues;
+    this.#reads = parts.reads;
+  }
+
+  /** Undefined when too many wait for their turn. */
+  async find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
+    if (this.#waiting >= waitingMax) return undefined;
+    this.#waiting += 1;
+    const before = this.#turn;
+    const turn = Promise.withResolvers<void>();
+    this.#turn = turn.promise;
+    await before;
+    const work = this.#beginWork();
+    try {
+      return await this.#page(wanted, work);
+    } finally {
+      this.#waiting -= 1;
+      // The next one waits for that, and not this one.
+      this.#rest(work).then(turn.resolve, turn.resolve);
+    }
+  }
+
+  #beginWork(): Work {
+    return { sinceMs: this.#clock.monotonicMs(), durableIndex: this.#store.durableIndex };
+  }
+
+  async #rest(work: Work): Promise<void> {
+    const now = this.#beginWork();
+    const restMs = (now.sinceMs - work.sinceMs) * restsPerWork;
+    const isAlone = now.durableIndex === work.durableIndex;
+    if (!isAlone && restMs > 0) {
+      await new Promise<void>((resolve) => this.#clock.after(restMs, resolve));
+    }
+    Object.assign(work, this.#beginWork());
+  }
+
+  async #page(wanted: WantedTasks, work: Work): Promise<FoundTasks> {
+    const source = this.#sourceOf(wanted);
+    const total = this.#totalOf(wanted);
+    const page = new Page(wanted, { store: this.#store, reads: this.#reads });
+    try {
+      for (let pieces = 0; pieces < piecesMax; pieces++) {
+        const { items, reached } = await source.next(page.after);
+        const isLookedThrough = await page.look(items);
+        if (isLookedThrough && reached === undefined)
+          return { ...page.found, next: undefined, total };
+        if (isLookedThrough) page.after = reached as string;
+        if (page.isOver) break;
+        await this.#rest(work);
+      }
+      return { ...page.found, next: page.after, total };
+    } finally {
+      await source.close?.();
+    }
+  }
+
+  /** The cheapest way to everything that may match. */
+  #sourceOf(wanted: WantedTasks): Source {
+    const { tenantId, filter } = wanted;
+    const { place, idempotencyKey, idPart } = filter;
+    if (idempotencyKey !== undefined) {
+      const id = this.#store.idempotency(tenantId, idempotencyKey)?.taskId;
+      return this.#whole(wanted, Promise.resolve(id === undefined ? [] : [id]));
+    }
+    if (place !== undefined && place !== "done" && place !== "failed") {
+      const queues = this.#queuesOf(wanted).filter((queue) => countOf(queue, place) > 0);
+      const count = queues.reduce((sum, queue) => sum + countOf(queue, place), 0);
+      const most = { place, limit: scannedMax * 2 };
+      if (count <= scannedMax) {
+        const read = Promise.all(queues.map((queue) => this.#store.idsIn(queue, most)));
+        return this.#whole(
+          wanted,
+          read.then((ids) => ids.flat()),
+        );
+      }
+      if (place === "dead" || place === "leased") return this.#byQueues(wanted, queues, place);
+    }
+    return idPart === undefined ? this.#byRecords(wanted) : this.#byIds(wanted, idPart);
+  }
+
+  #queuesOf({ tenantId, filter: { queue: name } }: WantedTasks): QueueState[] {
+    if (name === undefined) return [...this.#queues.ofTenant(tenantId)];
+    const queue = this.#queues.find(tenantId, name);
+    return queue === undefined ? [] : [queue];
+  }
+
+  /** All that there are, read once and put in order. */
+  #whole({ order }: WantedTasks, ids: Promise<readonly TaskId[]>): Source {
+    const sorted = ids.then((known) =>
+      known.toSorted((a, b) => (comesFirst(order, a, b) ? -1 : 1)),
+    );
+    return {
+      next: async (after) => {
+        const known = await sorted;
+        const items = after === "" ? known : known.filter((id) => comesFirst(order, after, id));
+        return { items, reached: undefined };
+      },
+    };
+  }
+
+  /** By indexes that are in the order of ids, one for each queue. */
+  #byQueues(
+    { order }: WantedTasks,
+    queues: readonly QueueName[],
+    place: "dead" | "leased",
+  ): Source {
+    const limit = Math.max(perQueueMin, Math.ceil(pieceTasks / queues.length));
+    const how = { idOf: (id: TaskId) => id, comesFirst: orderOf(order) };
+    return {
+      next: async (after) => {
+        const runs = queues.map(async (queue): Promise<Run<TaskId>> => {
+          const items = await this.#store.idsIn(queue, { place, limit, after, order });
+          return { items, reached: items.length === limit ? items.at(-1) : undefined };
+        });
+        return mergeRuns(await Promise.all(runs), how);
+      },
+    };
+  }
+
+  #byRecords({ order, filter, after: first, limit }: WantedTasks): Source {
+    const tasks = this.#store.openTasks(rangeOf(order, filter, first));
+    // Where most tasks match, the first piece makes a page.
+    let count = Math.min(pieceTasks, limit + 1);
+    return {
+      next: async () => {
+        const rows = await tasks.next(count);
+        const items = rows.flatMap(([, task]) => (task === undefined ? [] : [task]));
+        const reached = rows.length === count ? rows.at(-1)?.[0] : undefined;
+        count = pieceTasks;
+        return { items, reached };
+      },
+      close: () => tasks.close(),
+    };
+  }
+
+  #byIds({ order, filter }: WantedTasks, part: string): Source {
+    return {
+      next: async (after) => {
+        const ids = await this.#store.idsBetween(rangeOf(order, filter, after), pieceIds);
+        const items = ids.filter((id) => hasPart(id, part));
+        return { items, reached: ids.length === pieceIds ? ids.at(-1) : undefined };
+      },
+    };
+  }
+
+  #totalOf(wanted: WantedTasks): number | undefined {
+    const { queue: _, place, ...others } = wanted.filter;
+    if (place === undefined || place === "done" || place === "failed") return undefined;
+    if (Object.values(others).some((each) => each !== undefined)) return undefined;
+    return this.#queuesOf(wanted).reduce((sum, queue) => sum + countOf(queue, place), 0);
+  }
+}
+
+/** Since when a search works, and what was durable then. */
+interface Work {
+  sinceMs: number;
+  durableIndex: number;
+}
+
+/** What was found so far, and how much was looked at for it. */
+class Page {
+  /** Everything up to here was looked at. */
+  after: string;
+  readonly #wanted: WantedTasks;
+  readonly #store: Store;
+  readonly #reads: TaskReads;
+  readonly #tasks: Task[] = [];
+  #scanned = 0;
+  #chars = 0;
+
+  constructor(wanted: WantedTasks, parts: { readonly store: Store; readonly reads: TaskReads }) {
+    this.after = wanted.after;
+    this.#wanted = wanted;
+    this.#store = parts.store;
+    this.#reads = parts.reads;
+  }
+
+  get found(): { readonly tasks: readonly Task[]; readonly scanned: number } {
+    return { tasks: this.#tasks, scanned: this.#scanned };
+  }
+
+  get isOver(): boolean {
+    if (this.#tasks.length >= this.#wanted.limit) return true;
+    return this.#scanned >= scannedMax || this.#chars >= payloadCharsMax;
+  }
+
+  /** Whether it came to the end of them before the page was over. */
+  async look(items: readonly (TaskId | Task)[]): Promise<boolean> {
+    const { tenantId, filter } = this.#wanted;
+    for (const item of items) {
+      if (this.isOver) return false;
+      this.#scanned += 1;
+      const task = typeof item === "string" ? this.#store.task(item) : item;
+      this.after = typeof item === "string" ? item : item.id;
+      if (task?.tenantId !== tenantId || !matches(task, filter)) continue;
+      if (!this.#hasPayload(task)) continue;
+      const settled = await this.#reads.settled(tenantId, task.id);
+      if (settled !== undefined && matches(settled, filter)) this.#tasks.push(settled);
+    }
+    return true;
+  }
+
+  #hasPayload(task: Task): boolean {
+    const { payload: condition } = this.#wanted.filter;
+    if (condition === undefined) return true;
+    const payload = this.#store.wholePayload(task) ?? "";
+    this.#chars += payload.length;
+    return payloadMatches(payload, condition);
+  }
+}
+
+/** Whether the first of two ids comes first. */
+export function orderOf(order: TaskOrder): (id: string, other: string) => boolean {
+  return (id, other) => comesFirst(order, id, other);
+}
+
+function comesFirst(order: TaskOrder, id: string, other: string): boolean {
+  return order === "newest" ? id > other : id < other;
+}
+
+function countOf(queue: QueueState, place: "ready" | "delayed" | "leased" | "dead"): number {
+  return place === "ready" ? queue.readyTotal : queue.counts[place];
+}
+
+export interface IdRange {
+  readonly after: string;
+  /** Empty for the end of all. */
+  readonly before: string;
+  readonly isReverse: boolean;
+}
+
+/** The ids that are left to look at. */
+function rangeOf(order: TaskOrder, filter: TaskFilter, after: string): IdRange {
+  const { createdFromMs, createdToMs } = filter;
+  const first = createdFromMs === undefined ? "" : idAtMs(createdFromMs);
+  const end = createdToMs === undefined ? "" : idAtMs(createdToMs + idsAheadMs);
+  if (order === "oldest")
+    return { after: after > first ? after : first, before: end, isReverse: false };
+  const isNearer = after !== "" && (end === "" || after < end);
+  return { after: first, before: isNearer ? after : end, isReverse: true };
+}

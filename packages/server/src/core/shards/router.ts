@@ -1,0 +1,539 @@
+/**
+ * Presents several shards as one queue. A call about a task goes to the shard of the task. A new task goes
+ * to the shard of its idempotency key or, without a key, to the shards in turn. A call about all tasks goes
+ * to all shards, and the answers are merged.
+ */
+import type { EngineState, FaultError } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
+import {
+  type Artifact,
+  type NackRequest,
+  type NewTask,
+  queueOf,
+  type Result,
+  type Returned,
+  type Submission,
+  type TaskId,
+  type TenantId,
+} from "@codeq/queue";
+import type { Exceeded, Quotas } from "../../config/quotas.ts";
+import type { Feed } from "../../telemetry/feed.ts";
+import { AbortGroups, endOfWait } from "../abort-groups.ts";
+import type { BackupReading } from "../backup/read-backup.ts";
+import { askingWorkers } from "../broker/asking-workers.ts";
+import type { Claim } from "../broker/claim.ts";
+import type {
+  AbandonRequest,
+  Attached,
+  CleanUp,
+  Extended,
+  Heartbeat,
+  PutTopic,
+  Queue,
+  QueueWork,
+  ResultWait,
+  ShardState,
+} from "../broker/queue.ts";
+import type { EndpointChange } from "../broker/queue-webhooks.ts";
+import { brokerRouting, webhookRouting } from "../broker/routing.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Refused,
+  Submitted,
+  TaskOutcome,
+  Waiter,
+} from "../broker/verbs.ts";
+import type { Clock } from "../clock.ts";
+import type { SecretsChange } from "../records/signing-record.ts";
+import type { TopicPolicy } from "../records/topic-record.ts";
+import { withOthers } from "../search/explain.ts";
+import type { AskingWorker, Explained, Obstacle } from "../search/explained.ts";
+import {
+  type Acted,
+  exceededBy,
+  type TaskAction,
+  type TaskOf,
+  takenBy,
+} from "../search/task-actions.ts";
+import type { QueueName } from "../store/store.ts";
+import { TenantShares } from "../tenant-shares.ts";
+import type { ShardLink } from "./link.ts";
+import {
+  type EnqueueWaiter,
+  type NewTaskTerms,
+  RemoteShard,
+  type ShardNotes,
+} from "./remote-shard.ts";
+import { RoutedClaims } from "./routed-claims.ts";
+import { ShardGroup } from "./shard-group.ts";
+import { shardOfKey } from "./shard-of.ts";
+import { type Held, SharedRoom } from "./shared-room.ts";
+
+/** So many new tasks without a key go to one shard before it is the next one's turn. */
+const turnTasksMax = 64;
+
+export interface RouterParts {
+  readonly links: readonly ShardLink[];
+  readonly clock: Clock;
+  readonly quotas: Quotas;
+  readonly feed: Feed;
+  /** Runs a function after what arrived in the same turn. */
+  readonly defer: (run: () => void) => void;
+  /** How the whole is, whenever one of the shards begins or ceases to accept writes. */
+  readonly onState: (state: EngineState, fault: FaultError | undefined) => void;
+  /** Events that the readers of feeds will never hear of. */
+  readonly onMissed: (events: number) => void;
+  /** An endpoint of callbacks is not what it was. */
+  readonly onEndpoint: (change: EndpointChange) => void;
+}
+
+type RoutedVerbs = Pick<Queue, keyof typeof brokerRouting>;
+type RoutedWebhooks = Pick<Queue["webhooks"], keyof typeof webhookRouting>;
+
+/** The constructor of the router adds these. */
+const WithRoutedVerbs = class {} as new () => RoutedVerbs;
+
+export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
+  readonly webhooks: Queue["webhooks"];
+  readonly #group: ShardGroup;
+  readonly #room: SharedRoom;
+  readonly #claims: RoutedClaims;
+  readonly #defer: RouterParts["defer"];
+  readonly #waits: Set<AbortController> = new Set();
+  readonly #waitShares: TenantShares = new TenantShares(limits.waitersMax);
+  readonly #aborts: AbortGroups = new AbortGroups();
+  readonly #opened: PromiseWithResolvers<void>[];
+  #turn = 0;
+  #turnTasks = 0;
+
+  constructor(parts: RouterParts) {
+    const { links, clock, quotas, feed, defer } = parts;
+    super();
+    this.#defer = defer;
+    this.#room = new SharedRoom(quotas, links.length);
+    this.#opened = links.map(() => Promise.withResolvers());
+    // A shard that ends early ends the start only where somebody waits for it.
+    for (const { promise } of this.#opened) promise.catch(() => {});
+    const shards = links.map((link, number) => {
+      return new RemoteShard({ number, link, defer, notes: this.#notesOf(number, parts) });
+    });
+    const group = new ShardGroup(shards);
+    this.#group = group;
+    Object.assign(this, group.verbsOf<RoutedVerbs>(brokerRouting));
+    this.webhooks = {
+      ...group.verbsOf<RoutedWebhooks>(webhookRouting, "webhooks."),
+      changeSecrets: (...of) => this.#changeSecrets(...of),
+    };
+    this.#claims = new RoutedClaims({
+      shards,
+      room: this.#room,
+      clock,
+      isOpen: (shard) => group.isOpen(shard),
+    });
+    for (const shard of shards) shard.hear();
+    feed.onHeard = (isHeard) => {
+      for (const shard of shards) shard.listen(isHeard);
+    };
+  }
+
+  /** Resolves when every shard has said what it has. */
+  async opened(): Promise<void> {
+    await Promise.all(this.#opened.map(({ promise }) => promise));
+    await this.#alignTopics();
+  }
+
+  #notesOf(shard: number, { feed, onState, onMissed, onEndpoint }: RouterParts): ShardNotes {
+    return {
+      hint: (tenantId, queue, ready, topPriority) =>
+        this.#claims.hint(shard, { tenantId, queue }, { ready, topPriority }),
+      leased: (tenantId, queue, leased, max) =>
+        this.#claims.leased(shard, { tenantId, queue }, { leased, max }),
+      room: (tenantId, room) => {
+        this.#room.tell(shard, tenantId, room);
+        this.#claims.freed(tenantId);
+      },
+      event: (event) => feed.tell(event),
+      missed: onMissed,
+      endpoint: (change) => {
+        // A shard that does not hear of the change now finds out by itself.
+        for (const other of this.#group.othersThan(shard)) {
+          other.ask("webhooks.learn", [change]).catch(() => {});
+        }
+        onEndpoint(change);
+      },
+      state: (state, fault) => {
+        this.#group.states[shard] = { shard, state, error: fault?.message };
+        this.#opened[shard]?.resolve();
+        this.#claims.opened(shard);
+        onState(this.state, fault);
+      },
+      down: (fault) => {
+        // Another node may lead it soon, which is no failure.
+        const state = fault.code === "not_leader" ? "closed" : "failed";
+        this.#group.states[shard] = { shard, state, error: fault.message };
+        this.#opened[shard]?.reject(fault);
+        this.#claims.down(shard);
+        onState(this.state, fault);
+      },
+      up: () => this.#room.forgetSent(shard),
+      anew: () => {
+        this.#claims.forget(shard);
+        this.#room.forget(shard);
+      },
+      carriedOut: (number, undecided) => {
+        this.#room.carriedOut(shard, number, undecided);
+        this.#claims.carriedOut(shard, number, undecided);
+        // Who waits comes before those who ask again when they hear their answers.
+        this.#claims.serveTold();
+      },
+      heard: () => this.#claims.serveTold(),
+    };
+  }
+
+  get state(): EngineState {
+    return this.#group.state;
+  }
+
+  get shards(): readonly ShardState[] {
+    return this.#group.states;
+  }
+
+  get isPartial(): boolean {
+    return this.#group.isPartial;
+  }
+
+  get isOverloaded(): boolean {
+    return this.#group.all.some((shard) => shard.isOverloaded);
+  }
+
+  /** The measurements of every shard that answers. */
+  async scrape(): Promise<readonly { readonly shard: number; readonly text: string }[]> {
+    const asked = this.#group.all.map(async (shard) => {
+      const text = await shard.ask("scrape", []).catch(() => undefined);
+      return text === undefined ? [] : [{ shard: shard.number, text }];
+    });
+    return (await Promise.all(asked)).flat();
+  }
+
+  enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
+    const { tenantId, idempotencyKey } = input;
+    const exceeded = this.exceededByTask(input);
+    if (idempotencyKey === "") {
+      if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
+      // A task without a key is never found elsewhere.
+      else this.enqueueAt(this.#nextShard(), input, waiter as EnqueueWaiter, item);
+      return;
+    }
+    const shard = shardOfKey(tenantId, idempotencyKey, this.#group.all.length);
+    const keyed = new KeyedEnqueue(this, { input, shard, waiter });
+    this.enqueueAt(shard, input, keyed, item, exceeded && { kind: "exceeded", exceeded });
+  }
+
+  exceededByTask({ tenantId, payloadBytes }: NewTask): Exceeded | undefined {
+    return this.#room.exceededByTask(tenantId, payloadBytes);
+  }
+
+  enqueueAt(
+    shard: number,
+    input: NewTask,
+    waiter: EnqueueWaiter,
+    item: number,
+    terms?: NewTaskTerms,
+  ): void {
+    const number = this.#group.all[shard]?.enqueue(input, waiter, item, terms) ?? 0;
+    if (number === 0 || (terms !== undefined && terms.kind !== "forget")) return;
+    const { tenantId, payloadBytes: storedBytes } = input;
+    this.#room.send(shard, number, tenantId, { pending: 1, storedBytes });
+  }
+
+  shardOf(id: TaskId): number {
+    return this.#group.of(id).number;
+  }
+
+  /** Those of a turn go together, so that they share a commit; one that takes nothing is passed over. */
+  #nextShard(): number {
+    const count = this.#group.all.length;
+    if (this.#turnTasks === 0) {
+      this.#defer(() => {
+        this.#turnTasks = 0;
+        this.#turn = (this.#turn + 1) % count;
+      });
+    }
+    this.#turnTasks += 1;
+    if (this.#turnTasks % turnTasksMax === 0) this.#turn = (this.#turn + 1) % count;
+    for (let step = 0; step < count; step++) {
+      const shard = (this.#turn + step) % count;
+      if (this.#group.isOpen(shard)) return shard;
+    }
+    return this.#turn;
+  }
+
+  claim(claim: Claim): void {
+    // While nobody leads there may be work in a moment.
+    if (this.state === "open" || this.state === "closed") this.#claims.claim(claim);
+    else claim.refused(this.#group.fault);
+  }
+
+  cancelClaim(claim: Claim): void {
+    this.#claims.cancel(claim);
+  }
+
+  heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item = 0): void {
+    this.#group.of(of.id).heartbeat(of, beat, waiter, item);
+  }
+
+  nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
+    this.#group.of(of.id).nack(of, request, waiter, item);
+  }
+
+  abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
+    this.#group.of(of.id).abandon(of, request, waiter, item);
+  }
+
+  submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
+    this.#group.of(of.id).submit(of, submission, waiter, item);
+  }
+
+  release(of: OwnedTask): void {
+    this.#group.of(of.id).release(of);
+  }
+
+  get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
+    return this.#group.of(id).get(tenantId, id);
+  }
+
+  outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
+    return this.#group.of(id).outcome(tenantId, id);
+  }
+
+  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    return (await this.outcome(tenantId, id))?.result;
+  }
+
+  async awaitResult(
+    tenantId: TenantId,
+    id: TaskId,
+    { waitMs, signal }: ResultWait,
+  ): Promise<"waited" | "crowded"> {
+    if (!this.#waitShares.hasRoomFor(tenantId)) return "crowded";
+    const ending = new AbortController();
+    const end = (): void => ending.abort(endOfWait);
+    const stopListening = signal === undefined ? undefined : this.#aborts.add(signal, end);
+    this.#waits.add(ending);
+    this.#waitShares.add(tenantId, 1);
+    try {
+      return await this.#group.of(id).ask("awaitResult", [tenantId, id, waitMs], ending.signal);
+    } finally {
+      this.#waits.delete(ending);
+      this.#waitShares.add(tenantId, -1);
+      stopListening?.();
+    }
+  }
+
+  async attach(of: OwnedTask, artifact: Artifact): Promise<Attached> {
+    const { bytes = 0 } = artifact;
+    const exceeded = this.#room.exceededByBytes(of.tenantId, bytes);
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const shard = this.#group.of(of.id);
+    return shard.ask("attach", [of, artifact], undefined, (number) =>
+      this.#room.send(shard.number, number, of.tenantId, { storedBytes: bytes }),
+    );
+  }
+
+  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
+    return this.#room.exceededByBytes(tenantId, bytes);
+  }
+
+  async cleanUp(wanted: CleanUp): Promise<number> {
+    let deleted = 0;
+    for (const shard of this.#group.all) {
+      const limit = wanted.limit - deleted;
+      if (limit <= 0) break;
+      deleted += await shard.ask("cleanUp", [{ ...wanted, limit }]);
+    }
+    return deleted;
+  }
+
+  /** What its shard says, with what the others have of its queue. */
+  async explain(of: TaskOf): Promise<Explained | undefined> {
+    const shard = this.#group.of(of.id);
+    const own = await shard.ask("explain", [of]);
+    if (own === undefined) return undefined;
+    const queue = { tenantId: of.tenantId, name: queueOf(own.task.command) };
+    const others = this.#group.othersThan(shard.number);
+    const looks = others.map((each) => each.ask("lookAt", [queue]));
+    const explained = withOthers(own, await Promise.all(looks));
+    return { ...explained, obstacle: this.#obstacleOf(queue, own.obstacle) };
+  }
+
+  /** Quotas and the limits of topics hold over all shards, which a shard alone does not know. */
+  #obstacleOf({ tenantId, name }: QueueName, own: Obstacle | undefined): Obstacle | undefined {
+    if (own?.rule === "storage") return own;
+    if (this.#room.leases(tenantId) === 0) return { rule: "lease_quota" };
+    const queue = this.#claims.queues.find(tenantId, name);
+    if (own !== undefined || queue === undefined || !queue.isAtLimit) return own;
+    return { rule: "topic_limit", limit: queue.leasedMax };
+  }
+
+  asking(tenantId: TenantId): readonly AskingWorker[] {
+    return askingWorkers(this.#claims.lines, tenantId);
+  }
+
+  async act(of: TaskOf, action: TaskAction): Promise<Acted> {
+    const { tenantId, id } = of;
+    const exceeded = exceededBy(this.#room, of, action);
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const shard = this.#group.of(id);
+    return shard.ask("act", [of, action], undefined, (number) => {
+      this.#room.send(shard.number, number, tenantId, takenBy(action));
+    });
+  }
+
+  /** The first shard decides, and the others follow it. */
+  async putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic> {
+    const { first } = this.#group;
+    const put = await first.ask("putTopic", [of, policy]);
+    const others = this.#group.othersThan(first.number);
+    await Promise.all(others.map((shard) => shard.ask("adoptTopic", [put.topic])));
+    return put;
+  }
+
+  async deleteTopic(of: QueueName): Promise<void> {
+    await Promise.all(this.#group.all.map((shard) => shard.ask("deleteTopic", [of])));
+    this.#claims.unlimited(of);
+  }
+
+  /** A crash may have come between the first shard and the others. */
+  async #alignTopics(): Promise<void> {
+    const asked = this.#group.all.map((shard) => shard.ask("allTopics", []));
+    const [truth = [], ...others] = await Promise.all(asked);
+    const nameOf = ({ tenantId, name }: QueueName): string => `${tenantId}/${name}`;
+    const right = new Map(truth.map((topic) => [nameOf(topic), JSON.stringify(topic)]));
+    await Promise.all(
+      others.map(async (found, at) => {
+        const shard = this.#group.all[at + 1] as RemoteShard;
+        const there = new Map(found.map((topic) => [nameOf(topic), JSON.stringify(topic)]));
+        for (const topic of found) {
+          if (!right.has(nameOf(topic))) await shard.ask("deleteTopic", [topic]);
+        }
+        for (const topic of truth) {
+          const isRight = there.get(nameOf(topic)) === right.get(nameOf(topic));
+          if (!isRight) await shard.ask("adoptTopic", [topic]);
+        }
+      }),
+    );
+  }
+
+  watchWork(hear: ((queue: QueueWork) => void) | undefined): void {
+    this.#claims.onMoved = hear;
+  }
+
+  work({ tenantId, name }: QueueName): QueueWork | undefined {
+    return this.#claims.queues.find(tenantId, name);
+  }
+
+  worksOf(tenantId: TenantId): Iterable<QueueWork> {
+    return this.#claims.queues.requested(tenantId, undefined);
+  }
+
+  async *readBackup(reading: BackupReading): AsyncGenerator<Buffer> {
+    for (const shard of this.#group.all) yield* shard.readBackup(reading);
+  }
+
+  isCrowded(tenantId: TenantId): boolean {
+    return this.#claims.lines.areCrowded(tenantId);
+  }
+
+  exceededByLease(tenantId: TenantId): Exceeded | undefined {
+    return this.#room.exceededByLease(tenantId);
+  }
+
+  /** What the tenant has, as the quotas see it. */
+  held(tenantId: TenantId): Held {
+    return this.#room.held(tenantId);
+  }
+
+  get waitingClaims(): number {
+    return this.#claims.lines.size;
+  }
+
+  /** Of how many queues something is known. */
+  get knownQueues(): number {
+    return this.#claims.knownQueues;
+  }
+
+  get waitingResults(): number {
+    return this.#waits.size;
+  }
+
+  stopWaiting(): void {
+    this.#claims.stopWaiting();
+    for (const wait of this.#waits) wait.abort(endOfWait);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#group.all.map((shard) => shard.stop()));
+  }
+
+  /**
+   * The first shard decides, and the others follow it. Changes of other nodes may reach the others in another
+   * order, so they follow until the first shard has nothing newer.
+   */
+  async #changeSecrets(tenantId: TenantId, change: SecretsChange): Promise<boolean> {
+    const { first } = this.#group;
+    if (!(await first.ask("webhooks.changeSecrets", [tenantId, change]))) return false;
+    for (let sent: string | undefined; ; ) {
+      const secrets = await first.ask("webhooks.secrets", [tenantId]);
+      const text = JSON.stringify(secrets);
+      if (text === sent) return true;
+      sent = text;
+      const others = this.#group.othersThan(first.number);
+      await Promise.all(
+        others.map((shard) => shard.ask("webhooks.setSecrets", [tenantId, secrets])),
+      );
+    }
+  }
+}
+
+interface Keyed {
+  readonly input: NewTask;
+  /** Of the key. */
+  readonly shard: number;
+  readonly waiter: Waiter<Enqueued>;
+}
+
+/**
+ * A new task whose key may stand for one of another shard, since the number of shards was changed: that
+ * one is asked. When it knows nothing of the key any more, the shard of the key forgets it.
+ */
+class KeyedEnqueue implements EnqueueWaiter {
+  readonly #router: Router;
+  readonly #of: Keyed;
+
+  constructor(router: Router, of: Keyed) {
+    this.#router = router;
+    this.#of = of;
+  }
+
+  durable(enqueued: Enqueued, item: number): void {
+    this.#of.waiter.durable(enqueued, item);
+  }
+
+  refused(why: Refused, item: number): void {
+    this.#of.waiter.refused(why, item);
+  }
+
+  moved(id: TaskId, item: number): void {
+    const shard = this.#router.shardOf(id);
+    this.#router.enqueueAt(shard, this.#of.input, this, item, { kind: "known" });
+  }
+
+  unknownKey(item: number): void {
+    const { input, shard, waiter } = this.#of;
+    const exceeded = this.#router.exceededByTask(input);
+    if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
+    else this.#router.enqueueAt(shard, input, this, item, { kind: "forget" });
+  }
+}

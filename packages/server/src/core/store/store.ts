@@ -1,0 +1,793 @@
+/**
+ * Typed access to everything that is stored; no other folder knows keys, records or the engine.
+ *
+ * - `commit` makes changes of tasks visible to reads at once, and durable together. A caller waits for the
+ *   group before it announces them. Companion keys of a task (a long payload, the idempotency key, a
+ *   callback) are derived from the change.
+ * - Reads see every decision, durable or not.
+ * - A record that cannot be read is quarantined and counted, and does not exist for callers.
+ */
+import {
+  type BackupPosition,
+  create,
+  Engine,
+  type EngineOptions,
+  type EngineState,
+  type EngineStats,
+  FaultError,
+  Follower,
+  type FollowerOptions,
+  type Group,
+  type KvRange,
+  type Op,
+  put,
+  type RowCursor,
+  remove,
+  storedPlaceOf,
+  unseal,
+} from "@codeq/engine";
+import {
+  type Change,
+  type IdempotencyEntry,
+  queueOf,
+  type Result,
+  resultOf,
+  type Task,
+  type TaskId,
+  type TenantId,
+} from "@codeq/queue";
+import { ControlRecords, scanAll } from "../control/control-records.ts";
+import {
+  addCounts,
+  type CountsOfQueue,
+  changeOfCounts,
+  decodeCounts,
+  deriveCounts,
+} from "../records/counts.ts";
+import {
+  type DeliveryLog,
+  decodeDelivery,
+  removalsOfDelivery,
+} from "../records/delivery-record.ts";
+import { decodeEndpoint, type FailingEndpoint } from "../records/endpoint-record.ts";
+import { decodeIdempotency, encodeIdempotency } from "../records/idempotency-record.ts";
+import { decodePause, type QueuePause } from "../records/pause-record.ts";
+import {
+  decodePoint,
+  type SeriesName,
+  type SeriesPoint,
+  type SeriesRange,
+} from "../records/series-record.ts";
+import { decodeSigning, type SigningSecret } from "../records/signing-record.ts";
+import { decodeTopic, type Topic } from "../records/topic-record.ts";
+import { decodeTriage, type Triage } from "../records/triage-record.ts";
+import type { WebhookJob } from "../records/webhook-job.ts";
+import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
+import {
+  allPendingPrefix,
+  countsKey,
+  countsPrefix,
+  deadPrefix,
+  delayedPrefix,
+  deliveryKey,
+  endOf,
+  endpointsPrefix,
+  formatKey,
+  idempotencyKeyOf,
+  idOf,
+  inProgressPrefix,
+  numberOf,
+  pausedPrefix,
+  payloadKey,
+  pendingPrefix,
+  quarantineKey,
+  queuePrefix,
+  resultKey,
+  retentionPrefix,
+  sequenceKey,
+  seriesOf,
+  seriesPrefix,
+  shardsKey,
+  signingPrefix,
+  sortable,
+  startByPrefix,
+  storedBytesPrefix,
+  taskKey,
+  tasksPrefix,
+  tenantOfStoredBytes,
+  topicsPrefix,
+  triagePrefix,
+  undeliveredPrefix,
+  webhookKey,
+} from "./keys.ts";
+import { StoredBytes } from "./stored-bytes.ts";
+import { decodeResult, encodeResult } from "./task-codec.ts";
+import { taskRows } from "./task-rows.ts";
+
+export type FollowOptions = Omit<FollowerOptions, "rows" | "derive"> & StoreKind;
+export interface FollowedTask {
+  readonly task: Task;
+  readonly payload: string;
+}
+
+export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & StoreKind;
+
+/** The tasks of one tenant with the same command. */
+export interface QueueName {
+  readonly tenantId: TenantId;
+  readonly name: string;
+}
+
+/** A task in an index that is ordered by a number: a sequence, or a time in milliseconds. */
+export interface Position {
+  readonly number: number;
+  readonly id: TaskId;
+}
+
+/** A record as text; the text is undefined when there is no record. */
+export interface RecordText {
+  readonly key: string;
+  readonly text: string | undefined;
+}
+
+/** A write of a record; made by the record files, and opaque to all others. */
+export type RecordWrite = Op;
+
+const placePrefixes = {
+  ready: allPendingPrefix,
+  delayed: delayedPrefix,
+  leased: inProgressPrefix,
+  dead: deadPrefix,
+} as const;
+
+const noOps: readonly Op[] = [];
+const noTries = "0";
+
+/** Tasks by their ids, piece by piece. */
+export interface TaskCursor extends RowCursor {
+  next(count: number): Promise<(readonly [id: string, task: Task | undefined])[]>;
+}
+
+export class Store implements AsyncDisposable {
+  /** Called after a full disk undid changes; new ones are refused until it has finished. */
+  onRollback: () => Promise<void> = () => Promise.resolve();
+  /** Records that could not be read since the start. */
+  quarantined = 0;
+  /** The records of the control store: everything that is not a task. */
+  readonly control: ControlRecords;
+  readonly #engine: Engine;
+  readonly #bytes: StoredBytes;
+
+  private constructor(engine: Engine) {
+    this.#engine = engine;
+    this.#bytes = new StoredBytes((key) => engine.getText(key));
+    this.control = new ControlRecords(engine, (key) => this.#quarantine(key));
+    engine.onDamaged = (key) => this.#quarantine(key);
+    engine.onClosing = () => this.#bytes.takeChanges();
+    engine.onRollback = () => {
+      this.#bytes.forgetAll();
+      return this.onRollback();
+    };
+  }
+
+  static async open(options: StoreOptions): Promise<Store> {
+    const engine = await Engine.open({
+      ...options,
+      rows: taskRows,
+      derive: deriveCounts,
+      verify: (get) => checkFormat(get, options),
+    });
+    await writeFormat(engine, options);
+    return new Store(engine);
+  }
+
+  /** Keeps a kv in step with a log that another node writes. Throws when the kv is of another kind. */
+  static follow(options: FollowOptions): Follower {
+    const { kv } = options;
+    const follower = new Follower({ ...options, rows: taskRows, derive: deriveCounts });
+    checkFormat((key) => {
+      const stored = kv.get(key);
+      return stored && unseal(key, stored);
+    }, options);
+    return follower;
+  }
+
+  /** A task of a following kv, with its payload; undefined when it does not exist or cannot be read. */
+  static followed(follower: Follower, id: TaskId): FollowedTask | undefined {
+    const task = follower.row(id) as Task | undefined;
+    const payload = task && (task.payload ?? follower.getText(payloadKey(id)));
+    return task === undefined || payload === undefined ? undefined : { task, payload };
+  }
+
+  /** The slot of a shared log up to which a kv has everything. */
+  static slotOf(kv: FollowOptions["kv"]): number {
+    return storedPlaceOf(kv).slot;
+  }
+
+  get state(): EngineState {
+    return this.#engine.state;
+  }
+
+  /** Whether all shards were made; a missing shard is then lost. */
+  get hasShards(): boolean {
+    return this.#engine.get(shardsKey) !== undefined;
+  }
+
+  /** Records that all shards were made. */
+  async noteShards(): Promise<void> {
+    if (!this.hasShards) await this.#engine.commit([], [put(shardsKey, "")]).done;
+  }
+
+  /** Grows with every durable group of writes. */
+  get durableIndex(): number {
+    return this.#engine.durableIndex;
+  }
+
+  /** True when changes have arrived faster than they can be written for so long that memory fills. */
+  get isOverloaded(): boolean {
+    return this.#engine.isOverloaded;
+  }
+
+  /** Throws what `commit` would throw now. */
+  assertWritable(): void {
+    if (this.#engine.state !== "open") this.#engine.assertWritable();
+  }
+
+  /** Like `assertWritable`, for changes that only end or delete tasks, which may use the last room on the disk. */
+  assertDeletable(): void {
+    if (this.#engine.state !== "open") this.#engine.assertWritable(true);
+  }
+
+  stats(): EngineStats {
+    return this.#engine.stats();
+  }
+
+  /** Brings everything committed so far into the tables. */
+  flushNow(): Promise<void> {
+    return this.#engine.flushNow();
+  }
+
+  /** Like `flushNow`, durably. */
+  settle(): Promise<void> {
+    return this.#engine.settle();
+  }
+
+  /** Makes commits durable, for example before files are deleted because of a commit. */
+  sync(): Promise<void> {
+    return this.#engine.sync();
+  }
+
+  /** Writes a record that changes nothing, and makes everything durable: a shared log can be trimmed up to there. */
+  async mark(): Promise<void> {
+    const format = this.#engine.get(formatKey) as Buffer;
+    await this.#engine.commit([], [put(formatKey, format)], true).done;
+    await this.#engine.settle();
+  }
+
+  /** See the engine: everything, or the log behind a record. */
+  backup(store: string, after: BackupPosition | undefined): ReturnType<Engine["backup"]> {
+    return this.#engine.backup(store, after);
+  }
+
+  /** False for a store in memory. */
+  get hasFiles(): boolean {
+    return this.#engine.hasFiles;
+  }
+
+  /** Reads all files of the store; a damaged file is a final failure. */
+  scrub(): Promise<void> {
+    return this.#engine.scrub();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#engine[Symbol.asyncDispose]();
+  }
+
+  commit(changes: readonly Change[]): Group {
+    const frees = this.#engine.state !== "open" && changes.every(isAnEnd);
+    const writes = writesBeside(changes, (task) => this.#removalsOf(task));
+    const group = this.#engine.commit(changes, writes, frees);
+    // After the commit, so that a group that closes in between has neither the change nor its bytes.
+    for (let at = 0; at < changes.length; at++) {
+      const { before, after } = changes[at] as Change;
+      const bytes = (after?.storedBytes ?? 0) - (before?.storedBytes ?? 0);
+      const { tenantId } = (after ?? before) as Task;
+      if (bytes !== 0) this.#bytes.add(tenantId, bytes);
+    }
+    return group;
+  }
+
+  /** Writes records that are not tasks. */
+  commitRecords(writes: readonly RecordWrite[]): Group {
+    return this.#engine.commit([], writes);
+  }
+
+  /** Whether the records are as expected, durable or not. */
+  isUnchanged(expected: readonly RecordText[]): boolean {
+    return expected.every(({ key, text }) => this.#engine.getText(key) === text);
+  }
+
+  task(id: TaskId): Task | undefined {
+    return this.#engine.row(id) as Task | undefined;
+  }
+
+  /** Whether the task has a record, even one that cannot be read. */
+  holds(id: TaskId): boolean {
+    return unlessDamaged(() => this.#engine.get(taskKey(id)) !== undefined, true);
+  }
+
+  /** Throws `corrupt` when the task exists and cannot be read. */
+  assertReadable(id: TaskId): void {
+    if (this.holds(id) && this.task(id) === undefined) throw damaged(taskKey(id));
+  }
+
+  /** Throws `corrupt` when it is damaged or missing. */
+  payload(task: Task): string {
+    if (task.payload !== undefined) return task.payload;
+    const key = payloadKey(task.id);
+    const text = this.#readable(key, () => this.#engine.getText(key));
+    if (text === undefined) throw damaged(key);
+    return text;
+  }
+
+  /** Undefined when it is damaged or missing. */
+  wholePayload(task: Task): string | undefined {
+    return task.payload ?? unlessDamaged(() => this.payload(task), undefined);
+  }
+
+  /** Undefined when it is damaged, and for a task that has not ended. */
+  wholeResult(task: Task): Result | undefined {
+    return unlessDamaged(() => this.result(task), undefined);
+  }
+
+  /** Undefined for a task that has not ended. Throws `corrupt` when it is damaged. */
+  result(task: Task): Result | undefined {
+    if (task.result !== undefined) return resultOf(task, task.result);
+    const key = resultKey(task.id);
+    const bytes = this.#readable(key, () => this.#engine.get(key));
+    if (bytes === undefined) return undefined;
+    const body = decodeResult(bytes);
+    if (body !== undefined) return resultOf(task, body);
+    this.#quarantine(key);
+    throw damaged(key);
+  }
+
+  /** Resolves when the task is durable and may be reported; undefined when it is durable already. */
+  whenDurable(id: TaskId): Promise<void> | undefined {
+    return this.#engine.whenRowDurable(id);
+  }
+
+  /** The task that a producer's idempotency key stands for. Throws `corrupt` when it is damaged. */
+  idempotency(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
+    const storeKey = idempotencyKeyOf(tenantId, key);
+    const text = this.#readable(storeKey, () => this.#engine.getText(storeKey));
+    const entry = text === undefined ? undefined : decodeIdempotency(text);
+    if (text !== undefined && entry === undefined) this.#quarantine(storeKey);
+    return entry;
+  }
+
+  /** Removes an idempotency key. */
+  forgetIdempotency(tenantId: TenantId, key: string): void {
+    this.#engine.commit([], [remove(idempotencyKeyOf(tenantId, key))]);
+  }
+
+  /** How many bytes of payloads and results the tenant has. */
+  storedBytes(tenantId: TenantId): number {
+    return this.#bytes.of(tenantId);
+  }
+
+  /** Tenants that have payloads or results. */
+  async storingTenants(): Promise<readonly TenantId[]> {
+    const found: TenantId[] = [];
+    for await (const [key] of this.#scan(storedBytesPrefix)) found.push(tenantOfStoredBytes(key));
+    return found;
+  }
+
+  /** Makes reading each of these tasks and its payload once cheap. */
+  async readAhead(ids: readonly TaskId[]): Promise<void> {
+    const tasks = (await this.#engine.readRowsAhead(ids)) as readonly Task[];
+    const apart = tasks.filter(({ payload }) => payload === undefined);
+    if (apart.length > 0) await this.#engine.readAhead(apart.map(({ id }) => payloadKey(id)));
+  }
+
+  /** Ready tasks of a priority behind a sequence number, the oldest first. */
+  async readyAfter(
+    queue: QueueName & { readonly priority: number },
+    sequence: number,
+    limit: number,
+  ): Promise<Position[]> {
+    const prefix = pendingPrefix(prefixOf(queue), queue.priority);
+    const range = { after: `${prefix}${sortable(sequence)}/~`, before: endOf(prefix) };
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** Takes a ready task whose record cannot be read out of its queue; its bytes are kept. */
+  setAsideReady(queue: QueueName & { readonly priority: number }, { number, id }: Position): void {
+    const prefix = pendingPrefix(prefixOf(queue), queue.priority);
+    this.#engine.commit([], [remove(`${prefix}${sortable(number)}/${id}`)]);
+  }
+
+  /** Delayed tasks behind a position, those that are due first at the front. */
+  async delayedAfter(
+    queue: QueueName,
+    after: Position | undefined,
+    limit: number,
+  ): Promise<Position[]> {
+    const prefix = delayedPrefix(prefixOf(queue));
+    const range = { after: keyAt(prefix, after), before: endOf(prefix) };
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** The ids of tasks of a queue in one place; `after` works only where the index is ordered by id. */
+  async idsIn(
+    queue: QueueName,
+    wanted: {
+      readonly place: "ready" | "delayed" | "leased" | "dead";
+      readonly limit: number;
+      readonly after?: string;
+      readonly order?: "newest" | "oldest";
+    },
+  ): Promise<TaskId[]> {
+    const { place, limit, after = "", order = "oldest" } = wanted;
+    const prefix = placePrefixes[place](prefixOf(queue));
+    const range =
+      order === "oldest"
+        ? { after: prefix + after, before: endOf(prefix) }
+        : { after: prefix, before: after === "" ? endOf(prefix) : prefix + after, isReverse: true };
+    return (await this.#engine.scanKeys(range, limit)).map(idOf);
+  }
+
+  /**
+   * A view of the tasks of all tenants whose ids lie in the range; undefined for a task that cannot be read.
+   * The caller closes it.
+   */
+  openTasks(ids: KvRange): TaskCursor {
+    return this.#engine.openRows(ids) as TaskCursor;
+  }
+
+  async idsBetween(ids: KvRange, limit: number): Promise<TaskId[]> {
+    const { after, before, isReverse = false } = ids;
+    const end = before === "" ? endOf(tasksPrefix) : tasksPrefix + before;
+    const range = { after: tasksPrefix + after, before: end, isReverse };
+    return (await this.#engine.scanKeys(range, limit)).map(idOf);
+  }
+
+  /** The tasks of a queue that workers have. */
+  async *leased(queue: QueueName): AsyncGenerator<Task> {
+    for await (const [key] of this.#scan(inProgressPrefix(prefixOf(queue)))) {
+      const task = this.task(idOf(key));
+      if (task?.place.in === "leased") yield task;
+    }
+  }
+
+  /** Tasks whose retention ends no later than a moment, behind a position, the earliest first. */
+  async expiredAfter(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<Position[]> {
+    const range = momentRange(retentionPrefix, after, untilMs);
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** Tasks that have to be begun no later than a moment and wait, behind a position, the earliest first. */
+  async lapsedAfter(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<Position[]> {
+    const range = momentRange(startByPrefix, after, untilMs);
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** Like `expiredAfter`, with their tenants, so that tasks of other tenants need not be loaded. */
+  async expiredWithOwners(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<(Position & { readonly tenantId: string })[]> {
+    const range = momentRange(retentionPrefix, after, untilMs);
+    const entries = await this.#engine.scan(range, limit);
+    return entries.map(([key, owner]) => ({ ...positionIn(key), tenantId: owner.toString() }));
+  }
+
+  /** The counts of tasks of every queue, and the highest sequence number in use. */
+  async counts(): Promise<{ queues: readonly CountsOfQueue[]; sequence: number }> {
+    for (;;) {
+      const { flushedIndex } = this.#engine.stats();
+      const unflushed = changeOfCounts(this.#engine.unflushed());
+      const stored = Number(this.#engine.getText(sequenceKey) ?? 0);
+      const queues = new Map<string, CountsOfQueue>();
+      for await (const [key, value] of this.#scan(countsPrefix)) {
+        const [name, tenant] = key.slice(countsPrefix.length).split("/") as [string, string];
+        const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+        queues.set(key, { queue: name, tenantId, counts: decodeCounts(value) });
+      }
+      // A flush in between has moved changes from memory to the kv.
+      if (this.#engine.stats().flushedIndex !== flushedIndex) continue;
+      for (const { queue, tenantId, counts } of unflushed.queues.values()) {
+        const key = countsKey(queue, tenantId);
+        const found = queues.get(key);
+        const sum = found === undefined ? counts : addCounts(found.counts, counts);
+        queues.set(key, { queue, tenantId, counts: sum });
+      }
+      const sequence = Math.max(stored, unflushed.sequence);
+      return { queues: [...queues.values()], sequence };
+    }
+  }
+
+  /** Every queue that is paused. */
+  async *pauses(): AsyncGenerator<QueueName & { readonly pause: QueuePause }> {
+    for await (const [key, value] of this.#scan(pausedPrefix)) {
+      const pause = decodePause(value.toString("utf8"));
+      const [name, tenant] = key.slice(pausedPrefix.length).split("/") as [string, string];
+      if (pause === undefined) this.#quarantine(key);
+      else yield { name, tenantId: (tenant === "_" ? "" : tenant) as TenantId, pause };
+    }
+  }
+
+  /** The queues that have points of a series, and `*` for tenants that have points of all their queues. */
+  async *seriesNames(): AsyncGenerator<QueueName> {
+    for (let after = seriesPrefix; ; ) {
+      const [key] = await this.#engine.scanKeys({ after, before: endOf(seriesPrefix) }, 1);
+      if (key === undefined) return;
+      const [name, tenant] = key.slice(seriesPrefix.length).split("/") as [string, string];
+      const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+      yield { name, tenantId };
+      after = endOf(`${seriesPrefix}${name}/${tenant}/`);
+    }
+  }
+
+  /** Points of a series in their order; one that cannot be read is left out. */
+  async seriesPoints(of: SeriesName, range: SeriesRange): Promise<SeriesPoint[]> {
+    const prefix = seriesOf(of.name, of.tenantId, of.unit);
+    const { from, to, limit, isReverse = false } = range;
+    const after = from <= 0 ? prefix : prefix + sortable(from - 1);
+    const before = prefix + sortable(to);
+    const entries = await this.#engine.scan({ after, before, isReverse }, limit);
+    return entries.flatMap(([key, value]) => {
+      const point = decodePoint(idOf(key), value.toString("latin1"));
+      return point === undefined ? [] : [point];
+    });
+  }
+
+  /** Every queue that has a topic. */
+  async *topics(): AsyncGenerator<Topic> {
+    for await (const [key, value] of this.#scan(topicsPrefix)) {
+      const [name, tenant] = key.slice(topicsPrefix.length).split("/") as [string, string];
+      const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+      const topic = decodeTopic({ name, tenantId }, value.toString("utf8"));
+      if (topic === undefined) this.#quarantine(key);
+      else yield topic;
+    }
+  }
+
+  /** The triage of failure groups of a tenant. */
+  async triageOf(tenantId: TenantId): Promise<Triage[]> {
+    const prefix = triagePrefix(tenantId);
+    const found: Triage[] = [];
+    for await (const [key, value] of this.#scan(prefix)) {
+      const triage = decodeTriage(key.slice(prefix.length), value.toString("utf8"));
+      if (triage === undefined) this.#quarantine(key);
+      else found.push(triage);
+    }
+    return found;
+  }
+
+  /** Callbacks between two of their keys, in the order in which they are due. */
+  async webhooks(range: KvRange, limit: number): Promise<WebhookJob[]> {
+    const entries = await this.#engine.scan(range, limit);
+    return entries.map(([key, value]) => ({
+      key,
+      dueMs: numberOf(key),
+      id: idOf(key),
+      tries: Number(value.toString("latin1")) || 0,
+    }));
+  }
+
+  hasWebhook({ key }: WebhookJob): boolean {
+    return this.#engine.get(key) !== undefined;
+  }
+
+  /** Removes callbacks that are done; one of them may be scheduled again. */
+  endWebhooks(
+    jobs: readonly WebhookJob[],
+    next?: Omit<WebhookJob, "key">,
+    writes: readonly RecordWrite[] = [],
+  ): Group {
+    const ops = [...jobs.map(({ key }) => remove(key)), ...writes];
+    if (next !== undefined) ops.push(create(webhookKey(next.dueMs, next.id), String(next.tries)));
+    return this.#engine.commit([], ops);
+  }
+
+  /** The outcome of the callback of a task; undefined before the first try, and when it is damaged. */
+  deliveryLog(id: TaskId): DeliveryLog | undefined {
+    const key = deliveryKey(id);
+    const text = unlessDamaged(() => this.#engine.getText(key), "");
+    const log = text === undefined ? undefined : decodeDelivery(text);
+    if (text !== undefined && log === undefined) this.#quarantine(key);
+    return log;
+  }
+
+  /** Callbacks of a tenant that were given up, behind a position, the earliest first. */
+  async undeliveredAfter(
+    tenantId: TenantId,
+    after: Position | undefined,
+    limit: number,
+  ): Promise<Position[]> {
+    const prefix = undeliveredPrefix(tenantId);
+    const range = { after: keyAt(prefix, after), before: endOf(prefix) };
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** Every endpoint that fails or is disabled. */
+  async *endpoints(): AsyncGenerator<readonly [TenantId, FailingEndpoint]> {
+    for await (const [key, value] of this.#scan(endpointsPrefix)) {
+      const [tenant, url] = key.slice(endpointsPrefix.length).split("/") as [string, string];
+      const endpoint = decodeEndpoint(decodeURIComponent(url), value.toString("utf8"));
+      if (endpoint === undefined) this.#quarantine(key);
+      else yield [(tenant === "_" ? "" : tenant) as TenantId, endpoint];
+    }
+  }
+
+  /** The secrets of every tenant that has some in the store. */
+  async *signingSecrets(): AsyncGenerator<readonly [TenantId, readonly SigningSecret[]]> {
+    for await (const [key, value] of this.#scan(signingPrefix)) {
+      const tenant = key.slice(signingPrefix.length);
+      const secrets = decodeSigning(value.toString("utf8"));
+      if (secrets === undefined) this.#quarantine(key);
+      else yield [(tenant === "_" ? "" : tenant) as TenantId, secrets];
+    }
+  }
+
+  /** The removals that belong to the deletion of a task. */
+  #removalsOf(task: Task): Op[] {
+    const ops: Op[] = [];
+    addRemovals(ops, task);
+    if (task.webhook !== "") ops.push(...removalsOfDelivery(task, this.deliveryLog(task.id)));
+    return ops;
+  }
+
+  /** All entries below a prefix in order, read in pieces so that no scan holds much at once. */
+  #scan(prefix: string): AsyncGenerator<readonly [key: string, value: Buffer]> {
+    return scanAll(this.#engine, prefix);
+  }
+
+  /** Quarantines a damaged value before the caller gets the error. */
+  #readable<Value>(key: string, read: () => Value): Value {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof FaultError && error.code === "corrupt") this.#quarantine(key);
+      throw error;
+    }
+  }
+
+  /** The bytes stay where they are and are copied aside, so that nothing later overwrites them. */
+  #quarantine(key: string): void {
+    this.quarantined += 1;
+    const copyKey = quarantineKey(key);
+    if (this.#engine.state !== "open" || this.#engine.get(copyKey) !== undefined) return;
+    const bytes = this.#engine.raw(key);
+    if (bytes !== undefined) this.#engine.commit([], [create(copyKey, bytes)]);
+  }
+}
+
+/** Whether the change frees room, sooner or later. */
+function isAnEnd({ after }: Change): boolean {
+  return after === undefined || after.place.in === "done" || after.place.in === "dead";
+}
+
+/** The writes besides the records of the tasks; none for most changes. */
+function writesBeside(
+  changes: readonly Change[],
+  removalsOf: (task: Task) => readonly Op[],
+): readonly Op[] {
+  let ops: Op[] | undefined;
+  for (let at = 0; at < changes.length; at++) {
+    const change = changes[at] as Change;
+    if (!hasWritesBeside(change)) continue;
+    ops ??= [];
+    if (change.after !== undefined) addBeside(ops, change, change.after);
+    else if (change.before !== undefined) ops.push(...removalsOf(change.before));
+  }
+  return ops ?? noOps;
+}
+
+function hasWritesBeside({ before, after, because, payload, result }: Change): boolean {
+  if (after === undefined || because === "edited") return true;
+  if (before === undefined) return payload !== undefined || after.idempotencyKey !== "";
+  const { place } = after;
+  // A task that had ended before, and is only linked to another now, has had its callback.
+  if (before.place === place) return false;
+  if (leavesResult(before, after)) return true;
+  return (
+    (place.in === "done" || place.in === "dead") && (result !== undefined || after.webhook !== "")
+  );
+}
+
+function addBeside(ops: Op[], change: Change, after: Task): void {
+  const { before, result } = change;
+  if (before === undefined) {
+    addOfNew(ops, after, change);
+  } else if (change.because === "edited") {
+    addOfEdited(ops, before, after, change);
+  } else if (after.place.in === "done" || after.place.in === "dead") {
+    if (result !== undefined) ops.push(create(resultKey(after.id), encodeResult(result)));
+    if (after.webhook !== "") ops.push(webhookOf(after, after.place.atMs));
+  } else if (leavesResult(before, after)) {
+    ops.push(remove(resultKey(after.id)));
+  }
+}
+
+/** Whether the change replays a dead letter whose result has a key of its own. */
+function leavesResult(before: Task, after: Task): boolean {
+  return isOver(before) && !isOver(after) && before.result === undefined;
+}
+
+function isOver({ place }: Task): boolean {
+  return place.in === "done" || place.in === "dead";
+}
+
+/** The callback of an earlier end may still exist when a dead letter was replayed. */
+function webhookOf({ id, replays }: Task, atMs: number): Op {
+  return (replays === 0 ? create : put)(webhookKey(atMs, id), noTries);
+}
+
+function addOfNew(ops: Op[], task: Task, { payload, payloadHash }: Change): void {
+  if (payload !== undefined) ops.push(create(payloadKey(task.id), payload));
+  if (task.idempotencyKey === "") return;
+  const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
+  // The key of a deleted task may still exist, so this is not always a creation.
+  ops.push(put(idempotencyKeyOf(task.tenantId, task.idempotencyKey), encodeIdempotency(entry)));
+}
+
+/** Only when the payload has a key of its own, now or before. */
+function addOfEdited(
+  ops: Op[],
+  before: Task,
+  { id, payload: kept }: Task,
+  { payload }: Change,
+): void {
+  if (payload !== undefined) ops.push(put(payloadKey(id), payload));
+  else if (before.payload === undefined && kept !== undefined) ops.push(remove(payloadKey(id)));
+}
+
+function addRemovals(ops: Op[], task: Task): void {
+  if (task.result === undefined) ops.push(remove(resultKey(task.id)));
+  if (task.payload === undefined) ops.push(remove(payloadKey(task.id)));
+  if (task.idempotencyKey !== "") {
+    ops.push(remove(idempotencyKeyOf(task.tenantId, task.idempotencyKey)));
+  }
+}
+
+function prefixOf({ name, tenantId }: QueueName): string {
+  return queuePrefix(name, tenantId);
+}
+
+function positionIn(key: string): Position {
+  return { number: numberOf(key), id: idOf(key) };
+}
+
+function keyAt(prefix: string, position: Position | undefined): string {
+  return position === undefined ? prefix : `${prefix}${sortable(position.number)}/${position.id}`;
+}
+
+function momentRange(prefix: string, after: Position | undefined, untilMs: number): KvRange {
+  const isEndless = untilMs === Number.POSITIVE_INFINITY;
+  const last = isEndless ? prefix : `${prefix}${sortable(untilMs)}/`;
+  return { after: keyAt(prefix, after), before: endOf(last) };
+}
+
+function unlessDamaged<Value>(read: () => Value, otherwise: Value): Value {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof FaultError && error.code === "corrupt") return otherwise;
+    throw error;
+  }
+}
+
+function damaged(key: string): FaultError {
+  return new FaultError("corrupt", `${key} is damaged`);
+}

@@ -1,0 +1,193 @@
+/**
+ * From a bearer token to an identity, for each way in which a route can be protected. A token is checked
+ * before the body is read; a token that was accepted recently is checked without waiting.
+ */
+import { type ErrorCode, limits } from "@codeq/protocol";
+import { accept, type Outcome, refuse } from "@codeq/queue";
+import type { Clock } from "../../core/clock.ts";
+import { type MaybePromise, whenKnown } from "../../core/maybe-promise.ts";
+import {
+  type Authenticated,
+  type Identity,
+  producerAsWorkerOf,
+  producerOf,
+  readerOf,
+  workerOf,
+} from "./identity.ts";
+import {
+  type Claims,
+  fingerprintOf,
+  type Revocations,
+  type TokenProvider,
+} from "./token-provider.ts";
+
+/** `viewer` is what admins and viewers may look at. */
+export type AccessKind = "producer" | "worker" | "either" | "viewer" | "admin" | "operator";
+
+/** Whether an operator may name another tenant in a call. */
+export function isForAdmins(kind: AccessKind): boolean {
+  return kind === "viewer" || kind === "admin" || kind === "operator";
+}
+
+/** For each kind of callers. */
+const acceptedTokensMax = 10_000;
+
+const scheme = "bearer ";
+
+/** The token of an Authorization header; the scheme is compared without case. */
+export function bearerToken(authorization: string | undefined): Outcome<string, ErrorCode> {
+  if (authorization === undefined || authorization === "") return refuse("missing_authorization");
+  const isBearer = authorization.slice(0, scheme.length).toLowerCase() === scheme;
+  const token = isBearer ? authorization.slice(scheme.length).trim() : "";
+  return token === "" ? refuse("invalid_authorization") : accept(token);
+}
+
+export interface AuthenticatorParts {
+  /** Asked in turn; the first that accepts a token decides. */
+  readonly producers: readonly TokenProvider[];
+  readonly workers: readonly TokenProvider[];
+  readonly allowProducerAsWorker: boolean;
+  readonly revocations: Revocations;
+  readonly clock: Clock;
+}
+
+export class Authenticator {
+  readonly #producers: AcceptedTokens;
+  readonly #workers: AcceptedTokens;
+  readonly #readers: AcceptedTokens;
+  readonly #revocations: Revocations;
+
+  constructor(parts: AuthenticatorParts) {
+    const { clock, producers, workers, allowProducerAsWorker } = parts;
+    const vouchers = (of: readonly TokenProvider[], identityOf: Voucher["identityOf"]) =>
+      of.map((provider) => ({ provider, identityOf }));
+    const tokensOf = (...lists: readonly Voucher[][]): AcceptedTokens =>
+      new AcceptedTokens({ vouchers: lists.flat(), clock, tokensMax: acceptedTokensMax });
+    this.#producers = tokensOf(vouchers(producers, producerOf));
+    this.#workers = tokensOf(
+      vouchers(workers, workerOf),
+      allowProducerAsWorker ? vouchers(producers, producerAsWorkerOf) : [],
+    );
+    this.#readers = tokensOf(vouchers(workers, readerOf), vouchers(producers, producerOf));
+    this.#revocations = parts.revocations;
+  }
+
+  /** Refuses a token that is unknown, has expired or does not fit the kind of caller. */
+  authenticate(kind: AccessKind, token: string): MaybePromise<Authenticated> {
+    if (token.length > limits.tokenCharsMax) return refuse("invalid_token");
+    return this.#tokensOf(kind).find(token, fingerprintOf(token));
+  }
+
+  /** Calls back once, when the identity's token is revoked; returns how to stop watching. */
+  watch(identity: Identity, onRevoked: () => void): () => void {
+    return this.#revocations.watch(identity, onRevoked);
+  }
+
+  #tokensOf(kind: AccessKind): AcceptedTokens {
+    switch (kind) {
+      case "producer":
+      case "viewer":
+      case "admin":
+      case "operator":
+        return this.#producers;
+      case "worker":
+        return this.#workers;
+      case "either":
+        return this.#readers;
+    }
+  }
+}
+
+/** A provider, and who the bearers of its tokens are to callers of this kind. */
+interface Voucher {
+  readonly provider: TokenProvider;
+  readonly identityOf: (claims: Claims) => Authenticated;
+}
+
+interface AcceptedTokensParts {
+  /** The first that accepts a token decides. */
+  readonly vouchers: readonly Voucher[];
+  readonly clock: Clock;
+  readonly tokensMax: number;
+}
+
+/**
+ * The tokens of one kind of caller: which providers verify them, in turn, and which tokens were accepted
+ * recently. A known token costs one hash. An entry ends when the token expires, is revoked, or is evicted by
+ * newer ones. Refusals are not cached, so bad tokens cannot evict good ones.
+ */
+export class AcceptedTokens {
+  readonly #vouchers: readonly Voucher[];
+  readonly #clock: Clock;
+  readonly #tokensMax: number;
+  readonly #accepted: Map<string, Authenticated> = new Map();
+  /** So that a token which many calls bring at once is verified once. */
+  readonly #underWay: Map<string, Promise<Authenticated>> = new Map();
+
+  constructor({ vouchers, clock, tokensMax }: AcceptedTokensParts) {
+    this.#vouchers = vouchers;
+    this.#clock = clock;
+    this.#tokensMax = tokensMax;
+  }
+
+  /** Whose token it is; at once when it is known. */
+  find(token: string, fingerprint: string): MaybePromise<Authenticated> {
+    const known = this.#accepted.get(fingerprint);
+    if (known?.ok === true) {
+      const { expiresMs, isRevoked } = known.value;
+      if (expiresMs !== undefined && expiresMs <= this.#clock.nowMs()) {
+        return refuse("token_expired");
+      }
+      if (!isRevoked()) return known;
+      this.#accepted.delete(fingerprint);
+    }
+    return this.#underWay.get(fingerprint) ?? this.#verify(token, fingerprint);
+  }
+
+  #verify(token: string, fingerprint: string): MaybePromise<Authenticated> {
+    const outcome = whenKnown(this.#ask(token, 0, refuse("invalid_token")), (verified) => {
+      if (verified.ok) this.#remember(fingerprint, verified);
+      return verified;
+    });
+    if (!(outcome instanceof Promise)) return outcome;
+    const done = outcome.finally(() => this.#underWay.delete(fingerprint));
+    this.#underWay.set(fingerprint, done);
+    return done;
+  }
+
+  /** Asks one after the other; of the refusals, the one that tells most is left. */
+  #ask(token: string, index: number, refusal: Authenticated): MaybePromise<Authenticated> {
+    const voucher = this.#vouchers[index];
+    if (voucher === undefined) return refusal;
+    return whenKnown(voucher.provider.verify(token), (verified) => {
+      const outcome = verified.ok ? this.#admit(voucher, verified.value) : verified;
+      return outcome.ok ? outcome : this.#ask(token, index + 1, moreTelling(refusal, outcome));
+    });
+  }
+
+  #admit({ identityOf }: Voucher, claims: Claims): Authenticated {
+    const { expiresMs, isRevoked } = claims;
+    if (expiresMs !== undefined && expiresMs <= this.#clock.nowMs()) return refuse("token_expired");
+    // Taken back while it was being verified.
+    return isRevoked() ? refuse("invalid_token") : identityOf(claims);
+  }
+
+  #remember(fingerprint: string, identity: Authenticated): void {
+    this.#accepted.set(fingerprint, identity);
+    if (this.#accepted.size <= this.#tokensMax) return;
+    const [oldest] = this.#accepted.keys();
+    this.#accepted.delete(oldest as string);
+  }
+}
+
+/** From what any provider says of a token it never saw to what only its own provider can say. */
+const vague: readonly ErrorCode[] = ["invalid_token", "invalid_issuer"];
+
+function moreTelling(first: Authenticated, second: Authenticated): Authenticated {
+  return rankOf(second) > rankOf(first) ? second : first;
+}
+
+function rankOf(outcome: Authenticated): number {
+  const rank = outcome.ok ? -1 : vague.indexOf(outcome.code);
+  return rank < 0 ? vague.length : rank;
+}

@@ -1,0 +1,182 @@
+/**
+ * The identity of a caller: tenant, roles, scopes and commands, from the claims of its token. A claim of the wrong type
+ * refuses the token; treating the claim as missing could allow more than was intended.
+ */
+import { type ErrorCode, limits } from "@codeq/protocol";
+import { accept, type Outcome, refuse, type TenantId, type WorkerId } from "@codeq/queue";
+import { isTextList } from "../../config/auth-blob.ts";
+import type { ApiKeyId } from "./api-key-record.ts";
+import type { Claims } from "./token-provider.ts";
+
+export interface Identity {
+  readonly subject: string;
+  /** As whom the caller holds leases. */
+  readonly workerId: WorkerId;
+  readonly tenantId: TenantId;
+  /** The tenant that an operator comes from while it acts in another one. */
+  readonly homeTenantId?: TenantId | undefined;
+  readonly scopes: ReadonlySet<string>;
+  /** Lower-case commands the caller may work on; `*` stands for all. */
+  readonly eventTypes: readonly string[];
+  /** Lower-case commands the caller may create tasks of; undefined for all. */
+  readonly creates: ReadonlySet<string> | undefined;
+  /** May look at everything in its tenant, and do nothing about it; admins are viewers too. */
+  readonly isViewer: boolean;
+  /** Is never shown what tasks carry: payloads, results and artifacts. */
+  readonly hidesPayloads: boolean;
+  /** Administers its own tenant. */
+  readonly isAdmin: boolean;
+  /** Administers every tenant; is an admin too. */
+  readonly isOperator: boolean;
+  /** Whether the token says anything about roles; only one that does not may be given one. */
+  readonly hasRole: boolean;
+  /** When the token stops being good; undefined for never. */
+  readonly expiresMs: number | undefined;
+  /** Who vouched for the token, in words for logs and records. */
+  readonly issuedBy: string;
+  /** Which API key was used, if one was. */
+  readonly apiKeyId?: ApiKeyId | undefined;
+  /** Whether the token has been taken back since it was accepted. */
+  readonly isRevoked: () => boolean;
+}
+
+export const workerScopes = [
+  "codeq:claim",
+  "codeq:heartbeat",
+  "codeq:abandon",
+  "codeq:nack",
+  "codeq:result",
+  "codeq:subscribe",
+] as const;
+
+export const createScope = "codeq:create";
+export const viewerScope = "codeq:viewer";
+export const hiddenPayloadsScope = "codeq:payloads-hidden";
+export const adminScope = "codeq:admin";
+export const operatorScope = "codeq:operator";
+export const anyEventType = "*";
+
+/** What an operation may ask for. */
+export type Scope = (typeof workerScopes)[number] | typeof createScope;
+
+export type Authenticated = Outcome<Identity, ErrorCode>;
+
+export function producerOf(claims: Claims): Authenticated {
+  return identityOf(claims);
+}
+
+export function workerOf(claims: Claims): Authenticated {
+  if (claims.eventTypes.length === 0) return refuse("missing_event_types");
+  if (claims.scopes.length === 0) return refuse("missing_worker_scope");
+  return identityOf(claims);
+}
+
+/** A producer that may work as well: everything that a worker may, in its own tenant. */
+export function producerAsWorkerOf(claims: Claims): Authenticated {
+  const producer = identityOf(claims);
+  if (!producer.ok || isOnlyViewer(producer.value)) return producer;
+  const scopes = new Set([...producer.value.scopes, ...workerScopes]);
+  return accept({ ...producer.value, scopes, eventTypes: [anyEventType] });
+}
+
+function isOnlyViewer({ isViewer, isAdmin }: Identity): boolean {
+  return isViewer && !isAdmin;
+}
+
+/** Readers need no scope, but a worker that may do nothing at all may not read either. */
+export function readerOf(claims: Claims): Authenticated {
+  return claims.eventTypes.length === 0 ? refuse("invalid_token") : identityOf(claims);
+}
+
+function identityOf(claims: Claims): Authenticated {
+  const { subject, raw, expiresMs, issuedBy, isRevoked, apiKeyId } = claims;
+  const tenantId = tenantOf(subject, raw);
+  if (tenantId === undefined) return refuse("invalid_tenant");
+  const roles = rolesOf(raw);
+  const creates = commandsOf(claims);
+  if (roles === undefined || creates === undefined) return refuse("invalid_claims");
+  const isOperator = roles.includes("operator") || claims.scopes.includes(operatorScope);
+  const isAdmin = isOperator || roles.includes("admin") || claims.scopes.includes(adminScope);
+  const isViewer = isAdmin || roles.includes("viewer") || claims.scopes.includes(viewerScope);
+  return accept({
+    subject,
+    tenantId,
+    expiresMs,
+    issuedBy,
+    isRevoked,
+    apiKeyId,
+    isOperator,
+    isAdmin,
+    isViewer,
+    hidesPayloads: roles.includes("payloads-hidden") || claims.scopes.includes(hiddenPayloadsScope),
+    workerId: workerIdOf(subject, ""),
+    scopes: scopesOf(claims, isViewer && !isAdmin),
+    eventTypes: claims.eventTypes.map((each) => each.toLowerCase()),
+    creates: creates.has(anyEventType) ? undefined : creates,
+    hasRole: roles.length > 0,
+  });
+}
+
+/** A token that names none of our scopes was made without them in mind, and may create, unless it only looks. */
+function scopesOf({ scopes }: Claims, onlyLooks: boolean): ReadonlySet<string> {
+  const isLimited = onlyLooks || scopes.some((scope) => scope.startsWith("codeq:"));
+  return new Set(isLimited ? scopes : [...scopes, createScope]);
+}
+
+/** `role` is one, `roles` are several. Undefined when they are malformed. */
+function rolesOf({ role, roles }: Claims["raw"]): readonly string[] | undefined {
+  const named = [role ?? [], roles ?? []].flat();
+  return isTextList(named) ? named.map((each) => each.trim().toLowerCase()) : undefined;
+}
+
+/** What may be created: the commands of the token, else its event types, else everything. */
+function commandsOf({ raw, eventTypes }: Claims): ReadonlySet<string> | undefined {
+  const unlimited = eventTypes.length === 0 ? [anyEventType] : eventTypes;
+  const { commands = unlimited } = raw;
+  if (!isTextList(commands)) return undefined;
+  return new Set(commands.map((command) => command.trim().toLowerCase()));
+}
+
+const tenantClaims = ["tid", "tenantId", "tenant_id", "organizationId", "organization_id"];
+
+export function isTenantId(text: string): text is TenantId {
+  return limits.tenantPattern.test(text);
+}
+
+/** What an operator names where it means all of them; no tenant is called so. */
+export const everyTenant = "*" as TenantId;
+
+/**
+ * The tenant of a token comes from the claims and never from the request. Every tenant claim that is present must be
+ * well-formed, and all of them must agree; a bad claim is never ignored in favour of another. Without a tenant claim,
+ * the subject is the tenant.
+ */
+function tenantOf(
+  subject: string,
+  claims: Readonly<Record<string, unknown>>,
+): TenantId | undefined {
+  const present = tenantClaims.filter((name) => claims[name] !== undefined);
+  const values = present.length === 0 ? [subject] : present.map((name) => claims[name]);
+  const first = values[0];
+  if (typeof first !== "string" || !isTenantId(first.trim())) return undefined;
+  const tenant = first.trim();
+  const agreed = values.every((value) => typeof value === "string" && value.trim() === tenant);
+  return agreed ? (tenant as TenantId) : undefined;
+}
+
+/**
+ * Who holds a lease. A worker may give itself a name, but only within what its token says it is: two
+ * tokens can never produce the same id, whatever names they choose.
+ *
+ *   no name, or the subject itself   the subject
+ *   a name                           ~<name, escaped>@<subject>
+ *
+ * Escaped names contain no @, so the first one ends the name; subjects that begin with a tilde are
+ * written in the second form, with an empty name.
+ */
+export function workerIdOf(subject: string, name: string): WorkerId {
+  if (name !== "" && name !== subject) {
+    return `~${encodeURIComponent(name)}@${subject}` as WorkerId;
+  }
+  return (subject.startsWith("~") ? `~@${subject}` : subject) as WorkerId;
+}

@@ -1,0 +1,101 @@
+/**
+ * Audit records as text: a JSON array, one position per field. A record is stored under its id, ordered by
+ * time with the newest first; a second key under its tenant holds only the id.
+ */
+import { put, remove } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
+import type { NameRange, RecordKind } from "../../core/control/control-records.ts";
+import { parseRecord } from "../../core/records/parse-record.ts";
+import { auditOfPrefix, auditPrefix, newestFirst } from "../../core/store/keys.ts";
+import type { RecordWrite } from "../../core/store/store.ts";
+
+export const auditOutcomes = ["ok", "refused", "failed"] as const;
+export type AuditOutcome = (typeof auditOutcomes)[number];
+
+/** An action of a caller, also a refused one. Unknown fields are empty. */
+export interface AuditEvent {
+  /** The operation that was asked for. */
+  readonly action: string;
+  /** The object of the action. */
+  readonly target: string;
+  /** The result, in words. */
+  readonly detail: string;
+  readonly outcome: AuditOutcome;
+  /** The code of a refusal. */
+  readonly code: string;
+  /** The tenant that the action concerns; its administrators may read the record. */
+  readonly tenantId: TenantId;
+  readonly subject: string;
+  /** The tenant that the subject belongs to. */
+  readonly homeTenantId: string;
+  /** Who issued the subject's token. */
+  readonly issuedBy: string;
+  readonly apiKeyId: string;
+  readonly address: string;
+  readonly requestId: string;
+}
+
+export interface AuditRecord extends AuditEvent {
+  /** `<time>/<n>`, by which records are ordered and pages are continued. */
+  readonly id: string;
+  /** When the action happened for the first time. */
+  readonly atMs: number;
+  /** How often the same action happened, and when last. */
+  readonly count: number;
+  readonly lastMs: number;
+}
+
+/** The id of a record; the number distinguishes records of the same millisecond. */
+export function auditIdAt(ms: number, number: string): string {
+  return `${newestFirst(ms)}/${number}`;
+}
+
+/** Which records to list, the newest first. */
+export function auditRange(wanted: {
+  /** Undefined for the records of all tenants. */
+  readonly tenantId?: TenantId | undefined;
+  readonly fromMs?: number | undefined;
+  /** Not included. */
+  readonly toMs?: number | undefined;
+  /** The id of the last record of the page before; empty for the first page. */
+  readonly after: string;
+}): NameRange {
+  const { tenantId, fromMs, toMs, after } = wanted;
+  const prefix = tenantId === undefined ? auditPrefix : auditOfPrefix(tenantId);
+  // Records of one millisecond sort between its text and the same text with a tilde.
+  const start = toMs === undefined ? "" : `${newestFirst(toMs)}/~`;
+  const before = fromMs === undefined ? undefined : `${newestFirst(fromMs)}/~`;
+  if (after < start) return { prefix, after: start, before };
+  return { prefix, after, before };
+}
+
+export function writesOfAudit(record: AuditRecord): RecordWrite[] {
+  const { id, tenantId } = record;
+  return [put(auditPrefix + id, encodeAudit(record)), put(auditOfPrefix(tenantId) + id, "")];
+}
+
+export function removalsOfAudit({ id, tenantId }: AuditRecord): RecordWrite[] {
+  return [remove(auditPrefix + id), remove(auditOfPrefix(tenantId) + id)];
+}
+
+const textFields = [
+  ...["action", "target", "detail", "outcome", "code", "tenantId", "subject"],
+  ...["homeTenantId", "issuedBy", "apiKeyId", "address", "requestId"],
+] as (keyof AuditEvent)[];
+
+function encodeAudit(record: AuditRecord): string {
+  const texts = textFields.map((field) => record[field]);
+  return JSON.stringify([record.atMs, record.lastMs, record.count, ...texts]);
+}
+
+export const auditRecords: RecordKind<AuditRecord> = { prefix: auditPrefix, decode: decodeAudit };
+
+function decodeAudit(text: string, id: string): AuditRecord | undefined {
+  const row = parseRecord(text);
+  if (!Array.isArray(row) || row.length !== textFields.length + 3) return undefined;
+  const [atMs, lastMs, count, ...texts] = row as unknown[];
+  if (![atMs, lastMs, count].every(Number.isSafeInteger)) return undefined;
+  if (!texts.every((each) => typeof each === "string")) return undefined;
+  const event = Object.fromEntries(textFields.map((field, at) => [field, texts[at]]));
+  return { id, atMs, lastMs, count, ...event } as unknown as AuditRecord;
+}

@@ -1,0 +1,264 @@
+/**
+ * Who did what, from where, with what outcome: kept in the store as long as the configuration says, and
+ * written to the log.
+ *
+ * - A change by an administrator is one record. The record is durable before the change is answered.
+ * - Refusals, and reads of other tenants' data, can come in any number and are counted; see `AuditTally`.
+ *   Unknown callers have a tally of their own, so that they cannot displace the records of known callers.
+ * - Nothing here delays or fails a call: a record that cannot be stored is at least in the log.
+ */
+import { FaultError } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
+import type { Clock } from "../../core/clock.ts";
+import type { ControlStore } from "../../core/control/control-store.ts";
+import type { RecordWrite } from "../../core/store/store.ts";
+import type { RandomBytes } from "../../core/task-ids.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import {
+  type AuditEvent,
+  type AuditOutcome,
+  type AuditRecord,
+  auditIdAt,
+  auditRange,
+  auditRecords,
+  removalsOfAudit,
+  writesOfAudit,
+} from "./audit-record.ts";
+import { AuditTally, type Tallied } from "./audit-tally.ts";
+
+export interface AuditTrailParts {
+  readonly store: ControlStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly randomBytes: RandomBytes;
+  /** 0 keeps records for ever. */
+  readonly retentionMs: number;
+}
+
+/** A record that is to be committed together with what it tells of. */
+export interface AuditEntry {
+  readonly writes: readonly RecordWrite[];
+  /** Tells the log, once the writes are durable. */
+  readonly log: () => void;
+}
+
+export interface AuditQuery {
+  /** Undefined for all of them. */
+  readonly tenantId: TenantId | undefined;
+  readonly fromMs: number | undefined;
+  /** Not included. */
+  readonly toMs: number | undefined;
+  readonly action: string | undefined;
+  readonly outcome: AuditOutcome | undefined;
+  /** `next` of the page before, or empty. */
+  readonly after: string;
+  readonly limit: number;
+}
+
+export interface AuditPage {
+  readonly records: readonly AuditRecord[];
+  /** Where the next page begins; undefined behind the last. */
+  readonly next: string | undefined;
+}
+
+const strangers = { perMinuteMax: 100, perHourMax: 1000 };
+const known = { perMinuteMax: 1000, perHourMax: 10_000 };
+/** How many records one request looks at, however few of them are wanted. */
+const lookedAtMax = 5000;
+const pieceEntries = 500;
+const hourMs = 60 * 60 * 1000;
+
+export class AuditTrail implements AsyncDisposable {
+  readonly #parts: AuditTrailParts;
+  readonly #tallies: readonly [strangers: AuditTally, known: AuditTally];
+  /** Tells apart records of the same millisecond, also those of a process before this one. */
+  readonly #run: string;
+  #number = 0xffff_ffff;
+  /** When to look for records that are too old; undefined when there are none at all. */
+  #deleteAtMs: number | undefined = 0;
+  #deletedTo = "";
+  /** Called when there is something to do later. */
+  onPlanned: () => void = () => {};
+
+  constructor(parts: AuditTrailParts) {
+    this.#parts = parts;
+    const bytes = Buffer.alloc(4);
+    parts.randomBytes(bytes);
+    this.#run = bytes.toString("hex");
+    const common = { clock: parts.clock, idAt: (ms: number) => this.#idAt(ms) };
+    this.#tallies = [
+      new AuditTally({ ...common, ...strangers, others: others("other_strangers") }),
+      new AuditTally({ ...common, ...known, others: others("other_refusals") }),
+    ];
+  }
+
+  /** For a change that commits the record itself. */
+  entry(event: AuditEvent): AuditEntry {
+    const record = this.#recordOf(event);
+    return {
+      writes: writesOfAudit(record),
+      log: () => {
+        this.#log(record);
+        this.#planDeletion();
+      },
+    };
+  }
+
+  /** Resolves when the record is durable, or is known not to be. */
+  async record(event: AuditEvent): Promise<void> {
+    const record = this.#recordOf(event);
+    this.#log(record);
+    try {
+      await this.#parts.store.commit(writesOfAudit(record));
+      this.#planDeletion();
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      this.#parts.logger.warn("an audit record could not be stored", { fault: error.code });
+    }
+  }
+
+  /** Counts an event that may come in any number. Takes no time to speak of. */
+  tally(event: AuditEvent): void {
+    const [ofStrangers, ofKnown] = this.#tallies;
+    const tally = event.subject === "" ? ofStrangers : ofKnown;
+    const begun = tally.add(event);
+    if (begun === undefined) return;
+    this.#log(begun);
+    this.onPlanned();
+  }
+
+  /** When counted events have to be written, on the monotonic clock. */
+  get writeAtMs(): number | undefined {
+    const due = this.#tallies.map(({ dueMs }) => dueMs).filter((ms) => ms !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
+  }
+
+  async writeTallies(all = false): Promise<void> {
+    const due: Tallied[] = [];
+    for (const tally of this.#tallies) {
+      const grown = all || tally.isOver;
+      const some = tally.due(grown);
+      due.push(...some);
+      if (grown) for (const each of some) this.#logGrown(each);
+    }
+    const written = due.map(({ record }) => record);
+    if (due.length > 0) {
+      await this.#parts.store.commit(written.flatMap(writesOfAudit));
+      this.#planDeletion();
+    }
+    for (const [at, tallied] of due.entries()) {
+      tallied.writtenCount = (written[at] as AuditRecord).count;
+    }
+    for (const tally of this.#tallies) tally.settle();
+  }
+
+  /** The newest first. A page may have fewer records than asked for, and still not be the last. */
+  async list(query: AuditQuery): Promise<AuditPage> {
+    const { records: kept } = this.#parts.store;
+    let { after } = query;
+    const records: AuditRecord[] = [];
+    for (let lookedAt = 0; lookedAt < lookedAtMax; ) {
+      const ids = await kept.names(auditRange({ ...query, after }), pieceEntries);
+      for (const id of ids) {
+        if (records.length === query.limit) return { records, next: after };
+        const record = kept.get(auditRecords, id);
+        if (record !== undefined && isWanted(record, query)) records.push(record);
+        after = id;
+      }
+      lookedAt += ids.length;
+      if (ids.length < pieceEntries) return { records, next: undefined };
+    }
+    return { records, next: after };
+  }
+
+  /** When to look for records that are too old, on the monotonic clock. */
+  get deleteAtMs(): number | undefined {
+    const { retentionMs, store } = this.#parts;
+    return retentionMs === 0 || !store.isInCharge ? undefined : this.#deleteAtMs;
+  }
+
+  /** Deletes a bounded piece of the records that are too old. */
+  async deleteOld(): Promise<void> {
+    const { store, clock, retentionMs } = this.#parts;
+    store.assertWritable();
+    const toMs = clock.nowMs() - retentionMs;
+    const { records: kept } = store;
+    const ids = await kept.names(auditRange({ toMs, after: this.#deletedTo }), pieceEntries);
+    const records = ids
+      .map((id) => kept.get(auditRecords, id))
+      .filter((record) => record !== undefined);
+    if (records.length > 0) await store.commit(records.flatMap(removalsOfAudit));
+    if (ids.length === pieceEntries) {
+      // What cannot be read stays where it is, and is not looked at again and again.
+      this.#deletedTo = ids.at(-1) as string;
+      return;
+    }
+    this.#deletedTo = "";
+    this.#deleteAtMs = undefined;
+    // A record that is written meanwhile plans the next time itself.
+    if ((await kept.names(auditRange({ after: "" }), 1)).length > 0) this.#planDeletion();
+  }
+
+  /** Writes what was counted; a storage that takes no writes has to do without. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.writeTallies(true);
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+    }
+  }
+
+  #recordOf(event: AuditEvent): AuditRecord {
+    const atMs = this.#parts.clock.nowMs();
+    return { ...event, id: this.#idAt(atMs), atMs, lastMs: atMs, count: 1 };
+  }
+
+  #idAt(ms: number): string {
+    this.#number = this.#number === 0 ? 0xffff_ffff : this.#number - 1;
+    return auditIdAt(ms, this.#number.toString(16).padStart(8, "0") + this.#run);
+  }
+
+  #planDeletion(): void {
+    if (this.#deleteAtMs !== undefined) return;
+    const { clock, retentionMs } = this.#parts;
+    this.#deleteAtMs = clock.monotonicMs() + Math.min(hourMs, retentionMs);
+    this.onPlanned();
+  }
+
+  /** A full disk makes the writing be tried again; the log is told once. */
+  #logGrown(tallied: Tallied): void {
+    if (tallied.loggedCount === tallied.record.count) return;
+    tallied.loggedCount = tallied.record.count;
+    this.#log(tallied.record);
+  }
+
+  #log(record: AuditRecord): void {
+    const { id: _, atMs, lastMs: __, ...fields } = record;
+    const told = Object.entries(fields).filter(([, value]) => value !== "");
+    const at = new Date(atMs).toISOString();
+    this.#parts.logger.info("audit", { at, ...Object.fromEntries(told) });
+  }
+}
+
+function isWanted(record: AuditRecord, { action, outcome }: AuditQuery): boolean {
+  if (action !== undefined && record.action !== action) return false;
+  return outcome === undefined || record.outcome === outcome;
+}
+
+function others(action: string): AuditEvent {
+  const detail = "too many different callers";
+  return {
+    action,
+    target: "",
+    detail,
+    outcome: "refused",
+    code: "",
+    tenantId: "" as TenantId,
+    subject: "",
+    homeTenantId: "",
+    issuedBy: "",
+    apiKeyId: "",
+    address: "",
+    requestId: "",
+  };
+}

@@ -1,0 +1,252 @@
+/**
+ * The common path of every operation and every transport: authenticate, authorise, limit, run, measure.
+ * Refusals are answers; storage faults become refusals here; everything else is a bug and is logged with its
+ * request.
+ */
+import { FaultError } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
+import type { Limiter } from "../core/limiter/limiter.ts";
+import { type MaybePromise, whenKnown } from "../core/maybe-promise.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { type Authenticator, bearerToken, isForAdmins } from "./access/authenticator.ts";
+import { everyTenant, type Identity, isTenantId } from "./access/identity.ts";
+import { auditCall, auditRefusal } from "./audit/audit-calls.ts";
+import type { Actor, Origin } from "./audit/audit-event.ts";
+import { Gate } from "./gate.ts";
+import {
+  type Admission,
+  type Answer,
+  type Call,
+  type Operation,
+  type Refusal,
+  refusal,
+  type Server,
+} from "./operation.ts";
+import { refusalOf } from "./refusal-of.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: authorisation does not look at inputs and outputs.
+type AnyOperation = Operation<any, any>;
+
+/** What a caller brings along to say who it is and as whom it acts. */
+export interface Credentials {
+  readonly authorization: string | undefined;
+  /** The role it says it has; believed only where the configuration allows that. */
+  readonly role?: string | undefined;
+  /** The tenant that an operator wants to administer; its own when it names none. */
+  readonly tenant?: string | undefined;
+  readonly from?: Origin | undefined;
+}
+
+/** A call as a transport has it. */
+export interface Caller extends Omit<Call, "admission"> {
+  /** Given when the call was let in already. */
+  readonly admission?: Admission | undefined;
+  /** The operation that `authorize` let the identity call; scope and role are not looked at again. */
+  readonly authorizedFor?: AnyOperation | undefined;
+}
+
+export class Dispatch {
+  readonly #server: Server;
+  readonly #authenticator: Authenticator;
+  readonly #gate: Gate;
+  readonly #logger: Logger;
+  #accepting = true;
+
+  constructor(parts: {
+    server: Server;
+    authenticator: Authenticator;
+    limiter: Limiter;
+    logger: Logger;
+  }) {
+    this.#server = parts.server;
+    this.#authenticator = parts.authenticator;
+    this.#gate = new Gate({ limiter: parts.limiter, events: parts.server.events });
+    this.#logger = parts.logger;
+  }
+
+  /** Who the caller is, if it may call the operation at all. Known tokens need not wait. */
+  authorize(operation: AnyOperation, credentials: Credentials): MaybePromise<Answer<Identity>> {
+    const { from } = credentials;
+    const token = bearerToken(credentials.authorization);
+    if (!token.ok) return this.noteRefusal(operation.name, refusal(token.code), { from });
+    return whenKnown(
+      this.#authenticator.authenticate(operation.access, token.value),
+      (outcome): Answer<Identity> => {
+        if (!outcome.ok) return this.noteRefusal(operation.name, refusal(outcome.code), { from });
+        const identity = this.#withRole(outcome.value, credentials.role);
+        const problem = this.problemOf(operation, { identity, from });
+        if (problem !== undefined) return problem;
+        if (!isForAdmins(operation.access)) return outcome;
+        const placed = inTenant(operation, identity, credentials.tenant);
+        return placed.ok ? placed : this.noteRefusal(operation.name, placed, { identity, from });
+      },
+    );
+  }
+
+  /** Why the caller may not call the operation. */
+  problemOf(operation: AnyOperation, call: Pick<Call, "identity" | "from">): Refusal | undefined {
+    const problem = problemOf(operation, call.identity);
+    return problem === undefined ? undefined : this.noteRefusal(operation.name, problem, call);
+  }
+
+  /** Remembers that somebody was refused for who it is, and gives the refusal back. */
+  noteRefusal(action: string, refused: Refusal, actor: Actor): Refusal {
+    auditRefusal(this.#server, actor, { action, code: refused.code });
+    return refused;
+  }
+
+  /** Counts a call as one request, or says when to come back. */
+  admit(operation: AnyOperation, identity: Identity): Answer<Admission> {
+    return this.#gate.admit(operation.rate, identity);
+  }
+
+  /**
+   * A call that has not been let in before is let in now. What can be decided is decided before this
+   * returns, so calls have the order in which they came.
+   */
+  run<Input, Output>(
+    operation: Operation<Input, Output>,
+    caller: Caller,
+    input: Input,
+  ): MaybePromise<Answer<Output>> {
+    this.noteUse(caller.identity);
+    const startedMs = this.#server.clock.monotonicMs();
+    return whenKnown(this.#attempt(operation, caller, input), (answer) => {
+      this.noteAnswer(operation, answer, startedMs);
+      const recorded = auditCall(this.#server, { operation, call: caller, input }, answer);
+      return recorded === undefined ? answer : recorded.then(() => answer);
+    });
+  }
+
+  /**
+   * For who decides about several items of one message by itself: whether the caller may do it now, once
+   * for all of them. What is decided is noted by `noteItems`.
+   */
+  enter(operation: AnyOperation, caller: Pick<Call, "identity" | "from">): Refusal | undefined {
+    this.noteUse(caller.identity);
+    return this.problemOf(operation, caller) ?? this.refusalNow();
+  }
+
+  /** Remembers when the caller's API key was last used, if it has one. */
+  noteUse({ apiKeyId }: Identity): void {
+    if (apiKeyId !== undefined) this.#server.apiKeys.noteUse(apiKeyId);
+  }
+
+  /** Measures a call that was answered. */
+  noteAnswer(operation: AnyOperation, answer: Answer<unknown>, startedMs: number): void {
+    const { clock, events } = this.#server;
+    const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
+    events.operated(operation.name, outcome, (clock.monotonicMs() - startedMs) / 1000);
+  }
+
+  /** Measures items that were answered, all of them begun at the same time. */
+  noteItems(
+    operation: AnyOperation,
+    answered: { readonly ok: number; readonly refused: number; readonly startedMs: number },
+  ): void {
+    const { clock, events } = this.#server;
+    const seconds = (clock.monotonicMs() - answered.startedMs) / 1000;
+    for (let left = answered.ok; left > 0; left--) events.operated(operation.name, "ok", seconds);
+    for (let left = answered.refused; left > 0; left--) {
+      events.operated(operation.name, "refused", seconds);
+    }
+  }
+
+  /** What operations work on, for who enters by itself. */
+  get server(): Server {
+    return this.#server;
+  }
+
+  /** Why nobody is served now. */
+  refusalNow(): Refusal | undefined {
+    if (!this.#accepting) return refusal("shutting_down");
+    if (this.#server.queue.isOverloaded) return refusal("overloaded");
+    return undefined;
+  }
+
+  /** Refuses everything from now on; what runs already goes on. */
+  stopAccepting(): void {
+    this.#accepting = false;
+  }
+
+  /** A development convenience: a token without roles may say that it is an admin's. */
+  #withRole(identity: Identity, role: string | undefined): Identity {
+    if (role === undefined || !this.#server.config.allowRoleHeader) return identity;
+    const isGiven = !identity.hasRole && role.trim().toLowerCase() === "admin";
+    return isGiven ? { ...identity, isAdmin: true, isViewer: true } : identity;
+  }
+
+  #attempt<Input, Output>(
+    operation: Operation<Input, Output>,
+    caller: Caller,
+    input: Input,
+  ): MaybePromise<Answer<Output>> {
+    if (caller.authorizedFor !== operation) {
+      const problem = problemOf(operation, caller.identity);
+      if (problem !== undefined) return problem;
+    }
+    const refused = this.refusalNow();
+    if (refused !== undefined) return refused;
+    const { identity, signal, from } = caller;
+    let { admission } = caller;
+    if (admission === undefined) {
+      const admitted = this.admit(operation, identity);
+      if (!admitted.ok) return admitted;
+      admission = admitted.value;
+    }
+    try {
+      const answer = operation.run(this.#server, { identity, signal, admission, from }, input);
+      if (!(answer instanceof Promise)) return unlessCutOff(caller, answer);
+      return answer.then(
+        (known) => unlessCutOff(caller, known),
+        (error: unknown) => this.asRefusal(operation, error),
+      );
+    } catch (error) {
+      return this.asRefusal(operation, error);
+    }
+  }
+
+  /** What is told of something that threw: a fault of the storage, or a bug, which is logged. */
+  asRefusal(operation: AnyOperation, error: unknown): Refusal {
+    if (error instanceof FaultError) return refusalOf(this.#server, error);
+    this.#logger.error("operation failed", {
+      operation: operation.name,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+    return refusal("internal");
+  }
+}
+
+/** When waiting was ended by a revocation, what came of it goes to nobody. */
+function unlessCutOff<T>({ signal, identity }: Caller, answer: Answer<T>): Answer<T> {
+  const isCutOff = signal?.aborted === true && identity.isRevoked();
+  return isCutOff ? refusal("token_revoked") : answer;
+}
+
+/** The one place that looks at scopes and roles. */
+function problemOf(operation: AnyOperation, identity: Identity): Refusal | undefined {
+  const { access, scope } = operation;
+  if (access === "viewer" && !identity.isViewer) return refusal("admin_only");
+  if (access === "admin" && !identity.isAdmin) {
+    return refusal(identity.isViewer ? "read_only" : "admin_only");
+  }
+  if (access === "operator" && !identity.isOperator) return refusal("operator_only");
+  if (scope !== undefined && !identity.scopes.has(scope)) return refusal("missing_scope");
+  if (operation.showsPayloads === true && identity.hidesPayloads) return refusal("payloads_hidden");
+  return undefined;
+}
+
+/** The identity as it acts in a tenant; only an operator may leave its own. */
+function inTenant(
+  operation: AnyOperation,
+  identity: Identity,
+  tenant: string | undefined,
+): Answer<Identity> {
+  if (tenant === undefined || tenant === identity.tenantId) return { ok: true, value: identity };
+  if (!identity.isOperator)
+    return refusal("operator_only", "only operators may select another tenant");
+  const isEvery = tenant === everyTenant && operation.forEveryTenant === true;
+  if (!isEvery && !isTenantId(tenant)) return refusal("invalid_argument", "invalid 'tenant'");
+  const tenantId = tenant as TenantId;
+  return { ok: true, value: { ...identity, tenantId, homeTenantId: identity.tenantId } };
+}

@@ -1,0 +1,411 @@
+/**
+ * A gRPC server on HTTP/2, with TLS or without. It gives each call to the handler of its path; everything that
+ * is the same for all of them is done here and in the files beside: refusing what is not gRPC,
+ * deadlines, limits, dead connections, and an orderly end.
+ *
+ * A connection that breaks the protocol is closed, and no other notices.
+ */
+import {
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type Http2Session,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { AddressInfo } from "node:net";
+import { SendTurn } from "@codeq/protocol/wire";
+import type { Clock } from "../../core/clock.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { type Connection, Connections } from "../connections.ts";
+import type { ServerTls } from "../tls/server-tls.ts";
+import { type FloodLimits, FloodWatch, type WatchedConnection } from "./flood-watch.ts";
+import type { GrpcStream, StreamLimits } from "./grpc-stream.ts";
+import { readRequestHead } from "./request-headers.ts";
+import { ServerStream, stopClientAfterEnd } from "./server-stream.ts";
+import { type GrpcEnd, trailersOf } from "./status.ts";
+
+export type GrpcHandler = (stream: GrpcStream) => void;
+
+/** By full path: `/workerpb.WorkerStream/Stream`. */
+export type GrpcMethods = ReadonlyMap<string, GrpcHandler>;
+
+export interface GrpcLimits extends StreamLimits, FloodLimits {
+  readonly streamsPerConnectionMax: number;
+  readonly connectionsMax: number;
+  /** Calls of which it is not known who makes them; beyond it the oldest ones are ended. */
+  readonly strangerCallsMax: number;
+  readonly headerBytesMax: number;
+  /**
+   * How much a client may send ahead on a call that is not read from. In frames of one byte each it
+   * takes 160 times as much memory, so this is not to be made larger than long lines need.
+   */
+  readonly windowBytes: number;
+  /** The same for all calls of a connection together. */
+  readonly connectionWindowBytes: number;
+}
+
+export const grpcLimits: GrpcLimits = {
+  messageBytesMax: 4 * 1024 * 1024,
+  streamsPerConnectionMax: 256,
+  connectionsMax: 10_000,
+  strangerCallsMax: 10_000,
+  floodCheckMs: 250,
+  floodBytesMax: 1024 * 1024,
+  headerBytesMax: 16 * 1024,
+  windowBytes: 256 * 1024,
+  connectionWindowBytes: 4 * 1024 * 1024,
+  sendBytesHigh: 1024 * 1024,
+  sendBytesHighCrowded: 64 * 1024,
+  sendBytesTotal: 128 * 1024 * 1024,
+  sendBytesMax: 16 * 1024 * 1024,
+  stallMs: 60_000,
+  lingerMs: 10_000,
+};
+
+export interface GrpcServerOptions {
+  readonly methods: GrpcMethods;
+  readonly limits: GrpcLimits;
+  readonly keepalive: KeepaliveOptions;
+  /** Undefined for HTTP/2 without TLS, spoken from the first byte. */
+  readonly tls?: ServerTls | undefined;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+export interface ListenAddress {
+  readonly host?: string;
+  /** Zero takes any free one. */
+  readonly port: number;
+}
+
+export interface GrpcServer extends AsyncDisposable {
+  readonly connections: number;
+  /** Connections closed for others since the start. */
+  readonly connectionsGivenUp: number;
+  /** Connections closed since the start because they sent hardly anything but frames. */
+  readonly connectionsCut: number;
+  readonly streams: number;
+  listen(address: ListenAddress): Promise<AddressInfo>;
+  /**
+   * Takes no new connections or calls, tells clients and handlers, and waits for open calls. Those
+   * that are left after the grace are ended as UNAVAILABLE.
+   */
+  close(graceMs: number): Promise<void>;
+}
+
+export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
+  return new Http2GrpcServer(options);
+}
+
+/** For the last statuses to leave before the connections are cut. */
+const farewellMs = 200;
+/** Memory for what a connection holds in the library: headers, and frames on their way out. */
+const sessionMemoryMb = 64;
+const tooManyCalls: GrpcEnd = {
+  status: "UNAVAILABLE",
+  message: "too many calls without a token are open; try again",
+};
+/** Calls that a client may take back for long; a burst may have twice what can be open at once. */
+const resetsPerSecond = 33;
+const shuttingDown: GrpcEnd = { status: "UNAVAILABLE", message: "the server is shutting down" };
+
+class Http2GrpcServer implements GrpcServer {
+  readonly #options: GrpcServerOptions;
+  readonly #server: Http2Server | Http2SecureServer;
+  readonly #connections: Connections;
+  readonly #peers = new Map<ServerHttp2Session, Peer>();
+  readonly #floods: FloodWatch;
+  readonly #streams = new Set<ServerStream>();
+  /** Those of nobody known so far, the oldest first. */
+  readonly #strangers = new Map<ServerStream, Peer | undefined>();
+  readonly #turn = new SendTurn((run) => void setImmediate(run));
+  #connectionsCut = 0;
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: GrpcServerOptions) {
+    this.#options = options;
+    const { limits, logger, tls, clock } = options;
+    this.#server = createHttp2Server(limits, tls);
+    this.#connections = new Connections({ max: limits.connectionsMax, listener: "grpc", logger });
+    this.#connections.watch(this.#server);
+    this.#floods = new FloodWatch(limits, clock);
+    this.#server.on("session", (session) => this.#opened(session));
+    this.#server.on("stream", (stream, headers) => this.#called(stream, headers));
+    this.#server.on("sessionError", (error) => logger.debug("gRPC connection broke", { error }));
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  get connectionsCut(): number {
+    return this.#connectionsCut;
+  }
+
+  get connectionsGivenUp(): number {
+    return this.#connections.givenUp;
+  }
+
+  get streams(): number {
+    return this.#streams.size;
+  }
+
+  listen({ host, port }: ListenAddress): Promise<AddressInfo> {
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen({ port, ...(host === undefined ? {} : { host }) }, () => {
+        this.#server.off("error", reject);
+        resolve(this.#server.address() as AddressInfo);
+      });
+    });
+  }
+
+  async close(graceMs: number): Promise<void> {
+    const stopped = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const session of this.#peers.keys()) session.close();
+    for (const stream of this.#streams) stream.goAway();
+    await this.#idle(graceMs);
+    for (const stream of this.#streams) stream.fail(shuttingDown, "shutdown");
+    await this.#idle(farewellMs);
+    for (const session of this.#peers.keys()) session.destroy();
+    this.#connections.destroyAll();
+    await stopped;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close(0);
+  }
+
+  /** Resolves when no connection is left, or after this time. */
+  #idle(waitMs: number): Promise<void> {
+    if (this.#peers.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.after(waitMs, resolve);
+      this.#onIdle = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+
+  #opened(session: ServerHttp2Session): void {
+    const { limits, keepalive, clock, logger } = this.#options;
+    const peer = new Peer(session, this.#connections.of(session.socket), (address) => {
+      this.#connectionsCut += 1;
+      logger.warn("gRPC connection closed: it sends mostly empty or control frames", {
+        peer: address,
+      });
+    });
+    this.#peers.set(session, peer);
+    this.#floods.add(peer);
+    session.setLocalWindowSize(limits.connectionWindowBytes);
+    session.on("error", (error) => {
+      logger.debug("gRPC connection broke", { peer: peer.address, error });
+    });
+    session.once("close", () => {
+      this.#peers.delete(session);
+      this.#floods.delete(peer);
+      if (this.#peers.size === 0) this.#onIdle?.();
+    });
+    watchConnection(session, keepalive, clock);
+  }
+
+  #called(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const { methods, clock } = this.#options;
+    const head = readRequestHead(headers);
+    if (head.kind === "not_grpc") {
+      refuse(stream, { ":status": head.httpStatus }, clock);
+      return;
+    }
+    if (head.kind === "refused") {
+      refuse(stream, grpcHeaders(head.end), clock);
+      return;
+    }
+    const handler = methods.get(head.path);
+    if (handler === undefined) {
+      refuse(stream, grpcHeaders(unknownPath(head.path, methods)), clock);
+      return;
+    }
+    this.#open(stream, headers, head).start(handler);
+  }
+
+  #open(
+    stream: ServerHttp2Stream,
+    metadata: IncomingHttpHeaders,
+    head: { readonly path: string; readonly timeoutMs: number | undefined },
+  ): ServerStream {
+    const { limits, clock, logger } = this.#options;
+    // A stream forgets its connection when it closes.
+    const session = stream.session as ServerHttp2Session | undefined;
+    const peer = session && this.#peers.get(session);
+    const call = new ServerStream({
+      stream,
+      metadata,
+      limits,
+      clock,
+      logger,
+      turn: this.#turn,
+      path: head.path,
+      timeoutMs: head.timeoutMs,
+      peer: peer?.address ?? "",
+      vouch: () => {
+        this.#strangers.delete(call);
+        peer?.connection?.hold();
+        return () => peer?.connection?.release();
+      },
+      isConnected: () => session !== undefined && !session.destroyed,
+      onRead: (bytes) => peer?.countRead(bytes),
+    });
+    this.#streams.add(call);
+    this.#strangers.set(call, peer);
+    peer?.calls.add(call);
+    stream.once("close", () => {
+      this.#streams.delete(call);
+      this.#strangers.delete(call);
+      peer?.calls.delete(call);
+    });
+    if (this.#strangers.size > limits.strangerCallsMax) this.#endOldest();
+    return call;
+  }
+
+  /** With its whole connection where nobody known uses it: the others there are of the same kind. */
+  #endOldest(): void {
+    const [[oldest, peer] = []] = this.#strangers;
+    if (oldest === undefined) return;
+    this.#strangers.delete(oldest);
+    if (peer?.connection?.isHeld === false) peer.connection.socket.destroy();
+    else oldest.fail(tooManyCalls, "crowded");
+  }
+}
+
+function createHttp2Server(
+  limits: GrpcLimits,
+  tls: ServerTls | undefined,
+): Http2Server | Http2SecureServer {
+  const options = {
+    maxSessionMemory: sessionMemoryMb,
+    streamResetBurst: limits.streamsPerConnectionMax * 2,
+    streamResetRate: resetsPerSecond,
+    settings: {
+      enablePush: false,
+      initialWindowSize: limits.windowBytes,
+      maxConcurrentStreams: limits.streamsPerConnectionMax,
+      maxHeaderListSize: limits.headerBytesMax,
+    },
+  };
+  if (tls === undefined) return createServer(options);
+  const server = createSecureServer({ ...options, ...tls.options });
+  tls.attach(server);
+  return server;
+}
+
+function grpcHeaders(end: GrpcEnd): OutgoingHttpHeaders {
+  return { ":status": 200, "content-type": "application/grpc", ...trailersOf(end) };
+}
+
+/** Says what other servers say, so that clients can tell a missing service from a missing method. */
+function unknownPath(path: string, methods: GrpcMethods): GrpcEnd {
+  const [, service = "", method = ""] = /^\/([^/]+)\/(.*)$/.exec(path) ?? [];
+  const hasService = [...methods.keys()].some((known) => known.startsWith(`/${service}/`));
+  const message = hasService
+    ? `unknown method ${method} for service ${service}`
+    : `unknown service ${service}`;
+  return { status: "UNIMPLEMENTED", message };
+}
+
+function refuse(stream: ServerHttp2Stream, headers: OutgoingHttpHeaders, clock: Clock): void {
+  // The call is over either way; the connection reports its own faults.
+  stream.on("error", () => {});
+  if (stream.destroyed) return;
+  stream.respond(headers, { endStream: true });
+  stream.resume();
+  stopClientAfterEnd(stream, clock);
+}
+
+interface KeepaliveOptions {
+  /** Zero sends no pings. */
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+}
+
+/**
+ * Detects dead connections. A ping is sent at every interval; a connection is closed with all its calls when
+ * the ping is not answered in time, or when a new connection does not speak HTTP/2 in that time.
+ */
+function watchConnection(
+  session: Http2Session,
+  { intervalMs, timeoutMs }: KeepaliveOptions,
+  clock: Clock,
+): void {
+  const giveUp = () => session.destroy();
+  let cancel = clock.after(timeoutMs, giveUp);
+  const rest = () => {
+    cancel();
+    cancel = intervalMs > 0 ? clock.after(intervalMs, ping) : () => {};
+  };
+  const ping = () => {
+    if (session.destroyed) return;
+    cancel = clock.after(timeoutMs, giveUp);
+    session.ping((error) => {
+      if (error === null) rest();
+    });
+  };
+  // The settings are the first thing that either side has to send.
+  session.once("remoteSettings", rest);
+  session.once("close", () => cancel());
+}
+
+/** The other end of a connection, with what the server knows about it beyond HTTP/2. */
+class Peer implements WatchedConnection {
+  /** A broken connection has forgotten it. */
+  readonly address: string;
+  /** Undefined when it was closed before it was known. */
+  readonly connection: Connection | undefined;
+  readonly calls: Set<ServerStream> = new Set();
+  readonly #session: ServerHttp2Session;
+  readonly #onFlood: (address: string) => void;
+  #readBytes = 0;
+
+  constructor(
+    session: ServerHttp2Session,
+    connection: Connection | undefined,
+    onFlood: (address: string) => void,
+  ) {
+    this.address = addressOf(session);
+    this.connection = connection;
+    this.#session = session;
+    this.#onFlood = onFlood;
+  }
+
+  /** So much of a call was read. */
+  countRead(bytes: number): void {
+    this.#readBytes += bytes;
+  }
+
+  /** Over TLS these are the bytes inside of it. */
+  get bytesRead(): number {
+    return this.#session.destroyed ? 0 : this.#session.socket.bytesRead;
+  }
+
+  get messageBytes(): number {
+    let bytes = this.#readBytes;
+    for (const { unreadBytes } of this.calls) bytes += unreadBytes;
+    return bytes;
+  }
+
+  cut(): void {
+    this.#onFlood(this.address);
+    this.#session.destroy();
+  }
+}
+
+function addressOf({ socket }: ServerHttp2Session): string {
+  const { remoteAddress = "", remotePort = 0 } = socket;
+  return remoteAddress.includes(":")
+    ? `[${remoteAddress}]:${remotePort}`
+    : `${remoteAddress}:${remotePort}`;
+}

@@ -1,0 +1,447 @@
+/**
+ * One call of this server: what lies between its handler and HTTP/2.
+ *
+ * States: open, ending (a status was chosen; bytes are still going out), closed.
+ * - open -> ending: the handler calls `end`; or the call fails (deadline, damaged input, a handler
+ *   that throws, shutdown), of which the handler is told at once by `onClosed`.
+ * - open -> closed: the client cancels, the connection breaks, or the client reads nothing, while the
+ *   handler goes on sending beyond the limit or for too long a time.
+ * - ending -> closed: everything was sent, or the client did not take it in time.
+ *
+ * Nothing grows without a limit. What is read is held back at the sender: a call that is paused, or
+ * whose client does not read the answers, is not read from, and HTTP/2 stops its sender. What is sent
+ * counts in `pendingBytes`; `send` says when that is too much.
+ */
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import {
+  FrameReader,
+  SendQueue,
+  type SendTurn,
+  WireError,
+  type WireWrite,
+  type WireWriter,
+} from "@codeq/protocol/wire";
+import type { Clock } from "../../core/clock.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { CloseReason, GrpcStream, StreamLimits } from "./grpc-stream.ts";
+import { type GrpcEnd, type GrpcStatus, trailersOf } from "./status.ts";
+
+export interface StreamParts {
+  readonly stream: ServerHttp2Stream;
+  readonly metadata: IncomingHttpHeaders;
+  readonly path: string;
+  readonly peer: string;
+  /** Keeps the connection for this call; returns how that ends. */
+  readonly vouch: () => () => void;
+  readonly timeoutMs: number | undefined;
+  /** Whether the connection still stands. */
+  readonly isConnected: () => boolean;
+  /** Bytes of the call have been read. */
+  readonly onRead: (bytes: number) => void;
+  readonly limits: StreamLimits;
+  readonly turn: SendTurn;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const nothing = (): void => {};
+const append = (bytes: Uint8Array, writer: WireWriter): void => writer.append(bytes);
+
+export class ServerStream implements GrpcStream {
+  readonly path: string;
+  readonly metadata: IncomingHttpHeaders;
+  readonly peer: string;
+  readonly deadlineMs: number | undefined;
+  readonly #parts: StreamParts;
+  readonly #stream: ServerHttp2Stream;
+  readonly #frames: FrameReader;
+  readonly #share: InputShare;
+  readonly #queue: SendQueue;
+  #state: "open" | "ending" | "closed" = "open";
+  #end: GrpcEnd = { status: "OK", message: "" };
+  /** Known before the call is closed when the server is the one who ended it. */
+  #reason: CloseReason | undefined;
+  #isPaused = false;
+  #isFull = false;
+  #isResting = false;
+  #isDelivering = false;
+  #isInputOver = false;
+  #isHalfCloseTold = false;
+  #cancelTimer: () => void = nothing;
+  #cancelStall: () => void = nothing;
+  #onMessage: ((bytes: Buffer) => void) | undefined;
+  #onHalfClose: () => void = nothing;
+  #onClosed: (reason: CloseReason) => void = nothing;
+  #onDrain: () => void = nothing;
+  #onGoingAway: () => void = nothing;
+  #isClosedTold = false;
+  #release: () => void = nothing;
+
+  constructor(parts: StreamParts) {
+    const { stream, metadata, limits, turn, clock, timeoutMs } = parts;
+    this.#parts = parts;
+    this.#stream = stream;
+    this.path = parts.path;
+    this.peer = parts.peer;
+    this.metadata = metadata;
+    const encoding = metadata["grpc-encoding"];
+    this.#frames = new FrameReader({
+      messageBytesMax: limits.messageBytesMax,
+      encoding: typeof encoding === "string" ? encoding : undefined,
+    });
+    this.#share = new InputShare(turn);
+    this.#queue = new SendQueue({
+      turn,
+      sink: stream,
+      messageBytesMax: limits.messageBytesMax,
+      onFirst: () => this.#respond(),
+      onSent: () => this.#sent(),
+    });
+    stream.on("error", (error) => {
+      parts.logger.debug("gRPC call broke", { path: parts.path, peer: parts.peer, error });
+    });
+    stream.once("close", () => this.#closed());
+    if (timeoutMs !== undefined) {
+      this.deadlineMs = clock.monotonicMs() + timeoutMs;
+      this.#cancelTimer = clock.after(timeoutMs, () => {
+        const end: GrpcEnd = { status: "DEADLINE_EXCEEDED", message: "context deadline exceeded" };
+        this.fail(end, "deadline");
+      });
+    }
+  }
+
+  get pendingBytes(): number {
+    return this.#state === "closed" ? 0 : this.#queue.pendingBytes;
+  }
+
+  /** Bytes that have arrived and wait for the handler. */
+  get unreadBytes(): number {
+    return this.#stream.readableLength;
+  }
+
+  onMessage(run: (bytes: Buffer) => void): void {
+    const isFirst = this.#onMessage === undefined;
+    this.#onMessage = run;
+    if (!isFirst) return;
+    this.#stream.on("data", (chunk: Buffer) => {
+      this.#parts.onRead(chunk.length);
+      if (!this.#share.countChunk(chunk.length) && this.#state !== "closed") {
+        this.#reset("bad_input");
+        return;
+      }
+      this.#frames.push(chunk);
+      this.#deliver();
+    });
+    this.#stream.once("end", () => {
+      this.#isInputOver = true;
+      this.#deliver();
+    });
+    this.#setFlow();
+  }
+
+  onHalfClose(run: () => void): void {
+    this.#onHalfClose = run;
+  }
+
+  onClosed(run: (reason: CloseReason) => void): void {
+    this.#onClosed = run;
+  }
+
+  onDrain(run: () => void): void {
+    this.#onDrain = run;
+  }
+
+  onGoingAway(run: () => void): void {
+    this.#onGoingAway = run;
+  }
+
+  send(bytes: Uint8Array): boolean {
+    return this.sendMessage(append, bytes);
+  }
+
+  sendMessage<T>(write: WireWrite<T>, message: T, unsent?: () => void): boolean {
+    if (this.#state !== "open") {
+      unsent?.();
+      return false;
+    }
+    const { messageBytesMax, sendBytesMax } = this.#parts.limits;
+    const size = this.#queue.add(write, message, unsent);
+    if (size > messageBytesMax) {
+      const text = `trying to send message larger than max (${size} vs. ${messageBytesMax})`;
+      this.fail({ status: "RESOURCE_EXHAUSTED", message: text }, "failed");
+      return false;
+    }
+    const pending = this.#queue.pendingBytes;
+    if (pending <= this.#sendBytesHigh) return true;
+    if (pending > sendBytesMax) {
+      this.#reset("slow_reader");
+      return false;
+    }
+    if (!this.#isFull) {
+      this.#isFull = true;
+      this.#setFlow();
+      this.#expectProgress();
+    }
+    return false;
+  }
+
+  get #sendBytesHigh(): number {
+    const { sendBytesHigh, sendBytesHighCrowded, sendBytesTotal } = this.#parts.limits;
+    return this.#parts.turn.pendingBytes > sendBytesTotal ? sendBytesHighCrowded : sendBytesHigh;
+  }
+
+  #expectProgress(): void {
+    const { clock, limits } = this.#parts;
+    this.#cancelStall();
+    this.#cancelStall = clock.after(limits.stallMs, () => this.#reset("slow_reader"));
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    this.#setFlow();
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#setFlow();
+    // Not within this call: the handler is in the middle of something.
+    queueMicrotask(() => this.#deliver());
+  }
+
+  end(status: GrpcStatus, message: string = ""): void {
+    this.#finish({ status, message }, "ended");
+  }
+
+  vouch(): void {
+    if (this.#state === "closed" || this.#release !== nothing) return;
+    this.#release = this.#parts.vouch();
+  }
+
+  /** Ends the call for a reason that the handler did not choose, and tells it. */
+  fail(end: GrpcEnd, reason: CloseReason): void {
+    if (this.#state !== "open") return;
+    this.#finish(end, reason);
+    this.#tellClosed(reason);
+  }
+
+  goAway(): void {
+    if (this.#state === "open") this.#guard(this.#onGoingAway, undefined);
+  }
+
+  /** Gives the call to its handler. */
+  start(handler: (stream: GrpcStream) => void): void {
+    this.#guard(handler, this);
+  }
+
+  /** Runs what belongs to the handler; what it throws ends this call and no other. */
+  #guard<T>(run: (argument: T) => void, argument: T): void {
+    try {
+      run(argument);
+    } catch (error) {
+      const { logger } = this.#parts;
+      if (error instanceof WireError) {
+        const text = `grpc: failed to unmarshal the received message: ${error.message}`;
+        this.fail({ status: "INTERNAL", message: text }, "bad_input");
+        return;
+      }
+      logger.error("gRPC handler failed", { path: this.path, peer: this.peer, error });
+      this.fail({ status: "INTERNAL", message: "internal error" }, "failed");
+    }
+  }
+
+  /** Hands over what has arrived, for as long as the handler wants it. */
+  #deliver(): void {
+    const handle = this.#onMessage;
+    if (this.#isDelivering || handle === undefined) return;
+    this.#isDelivering = true;
+    while (this.#wantsInput()) {
+      const message = this.#frames.next();
+      if (message === undefined) break;
+      this.#guard(handle, message);
+      if (!this.#share.countMessage()) this.#rest();
+    }
+    this.#isDelivering = false;
+    if (this.#wantsInput()) this.#checkInput();
+  }
+
+  /** A call that has had its share of a turn goes on in the next one, after the others. */
+  #rest(): void {
+    this.#isResting = true;
+    this.#setFlow();
+    setImmediate(() => {
+      this.#isResting = false;
+      this.#setFlow();
+      this.#deliver();
+    });
+  }
+
+  /** All whole messages were handed over. */
+  #checkInput(): void {
+    const { fault } = this.#frames;
+    if (fault !== undefined) {
+      this.fail(fault, "bad_input");
+    } else if (this.#isInputOver && this.#frames.isInsideMessage) {
+      this.fail({ status: "INTERNAL", message: "the call ends inside a message" }, "bad_input");
+    } else if (this.#isInputOver && !this.#isHalfCloseTold) {
+      this.#isHalfCloseTold = true;
+      this.#guard(this.#onHalfClose, undefined);
+    }
+  }
+
+  #wantsInput(): boolean {
+    return this.#state === "open" && !this.#isPaused && !this.#isFull && !this.#isResting;
+  }
+
+  /** What is not read stays with the sender, as soon as the window of the call is used up. */
+  #setFlow(): void {
+    if (this.#onMessage === undefined || this.#stream.destroyed) return;
+    // After its end a call is read to throw the rest away, so that the connection is not blocked.
+    if (this.#wantsInput() || this.#state !== "open") this.#stream.resume();
+    else this.#stream.pause();
+  }
+
+  #sent(): void {
+    if (!this.#isFull || this.#state !== "open") return;
+    if (this.#queue.pendingBytes > this.#sendBytesHigh / 2) {
+      this.#expectProgress();
+      return;
+    }
+    this.#cancelStall();
+    this.#isFull = false;
+    this.#setFlow();
+    this.#guard(this.#onDrain, undefined);
+    this.#deliver();
+  }
+
+  #respond(): void {
+    if (this.#stream.headersSent || this.#stream.destroyed) return;
+    this.#stream.once("wantTrailers", () => {
+      this.#stream.sendTrailers(trailersOf(this.#end));
+      stopClientAfterEnd(this.#stream, this.#parts.clock);
+    });
+    this.#stream.respond(responseHeaders, { waitForTrailers: true });
+  }
+
+  #finish(end: GrpcEnd, reason: CloseReason): void {
+    if (this.#state !== "open") return;
+    const { clock, limits } = this.#parts;
+    this.#cancelTimer();
+    this.#cancelStall();
+    this.#end = end;
+    this.#reason = reason;
+    this.#queue.flush();
+    this.#state = "ending";
+    this.#isPaused = false;
+    if (this.#stream.destroyed || this.#stream.closed) return;
+    this.#cancelTimer = clock.after(limits.lingerMs, () => this.#reset("slow_reader"));
+    if (this.#stream.headersSent) {
+      this.#queue.finish(() => this.#stream.end());
+    } else {
+      this.#stream.respond({ ...responseHeaders, ...trailersOf(end) }, { endStream: true });
+      stopClientAfterEnd(this.#stream, clock);
+    }
+    this.#onMessage ??= nothing;
+    this.#setFlow();
+  }
+
+  /** Drops what is pending. The code is one that clients take for RESOURCE_EXHAUSTED. */
+  #reset(reason: CloseReason): void {
+    this.#reason = reason;
+    this.#stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    this.#stream.destroy();
+    this.#closed();
+  }
+
+  #closed(): void {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    this.#release();
+    this.#cancelTimer();
+    this.#cancelStall();
+    // First, so that what the queue gives back is not given to this call again.
+    this.#tellClosed(this.#closeReason());
+    this.#queue.drop();
+  }
+
+  #closeReason(): CloseReason {
+    const isComplete = this.#stream.rstCode === constants.NGHTTP2_NO_ERROR;
+    // A client may leave while the end is on its way; then it has not got everything.
+    if (this.#reason !== undefined && (this.#reason !== "ended" || isComplete)) return this.#reason;
+    return this.#parts.isConnected() ? "cancelled" : "disconnected";
+  }
+
+  #tellClosed(reason: CloseReason): void {
+    if (this.#isClosedTold) return;
+    this.#isClosedTold = true;
+    this.#guard(this.#onClosed, reason);
+  }
+}
+
+const responseHeaders = {
+  ":status": 200,
+  "content-type": "application/grpc",
+  "grpc-accept-encoding": "identity",
+} as const;
+
+const turnsMax = 4;
+const recheckMs = 50;
+
+/**
+ * Tells a client whose call has a status to stop sending. A reset overtakes everything that was not sent
+ * yet, including the status, so it has to wait until the last frame of the call is sent. On a connection
+ * that is not blocked, that takes two turns of the event loop.
+ */
+export function stopClientAfterEnd(stream: ServerHttp2Stream, clock: Clock): void {
+  let turns = 0;
+  const check = () => {
+    // Most clients have finished by themselves.
+    if (stream.destroyed || stream.closed) return;
+    turns += 1;
+    if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
+    else if (turns < turnsMax) setImmediate(check);
+    else clock.after(recheckMs, check);
+  };
+  setImmediate(check);
+}
+
+/** Of one call; more messages wait for the next turn of the event loop. */
+const messagesPerTurnMax = 512;
+/** No message fits into less. A client that sends thousands of such frames wants to keep the server busy. */
+const pieceBytesMax = 6;
+const piecesMax = 1000;
+
+/**
+ * Limits the input of one call. In a turn of the event loop each call has a share, so that a call with many
+ * messages does not delay the others. A call must not arrive in thousands of pieces, because each piece
+ * costs as much as a message.
+ */
+class InputShare {
+  readonly #turn: SendTurn;
+  /** Messages handed over in the turn with this number. */
+  #number = 0;
+  #messages = 0;
+  /** How many more pieces than larger chunks have come. */
+  #pieces = 0;
+
+  constructor(turn: SendTurn) {
+    this.#turn = turn;
+  }
+
+  /** A message was handed over; false when the next one has to wait for the next turn. */
+  countMessage(): boolean {
+    if (this.#number !== this.#turn.number) {
+      this.#number = this.#turn.number;
+      this.#messages = 0;
+      this.#turn.begin();
+    }
+    this.#messages += 1;
+    return this.#messages < messagesPerTurnMax;
+  }
+
+  /** A chunk has come; false when it is the piece that is one too many. */
+  countChunk(bytes: number): boolean {
+    this.#pieces = Math.max(0, this.#pieces + (bytes <= pieceBytesMax ? 1 : -1));
+    return this.#pieces <= piecesMax;
+  }
+}

@@ -1,0 +1,571 @@
+/**
+ * What producer and worker streams have in common.
+ *
+ *   greeting   the first event must be a Hello with a good token; leaves by it, or by the time limit
+ *   open       events are taken in the order they arrived; leaves by half-close, token or connection
+ *   draining   nothing more is taken; leaves when every event that was taken has been answered
+ *   closed     answers to what is still under way go nowhere
+ *
+ * Reading stops while too much is unanswered, so a session holds a bounded amount of memory whatever
+ * the peer does.
+ */
+import { type ErrorCode, errors, limits } from "@codeq/protocol";
+import {
+  decodeMessage,
+  textOf,
+  type WireBytes,
+  WireError,
+  type WireRead,
+  type WireWrite,
+} from "@codeq/protocol/wire";
+import type { TenantId } from "@codeq/queue";
+import type { Clock } from "../../core/clock.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { TenantShares } from "../../core/tenant-shares.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { streamEnds, streamPauses, streamRefusals } from "../../telemetry/stream-metrics.ts";
+import type { Tracing } from "../../telemetry/tracing/tracing.ts";
+import type { AccessKind, Authenticator } from "../access/authenticator.ts";
+import type { Identity } from "../access/identity.ts";
+import type { Origin } from "../audit/audit-event.ts";
+import type { ConnectedWorkers } from "../connected-workers.ts";
+import { addressOf } from "../connections.ts";
+import type { Dispatch } from "../dispatch.ts";
+import { refusal } from "../operation.ts";
+import type { CloseReason, GrpcStream } from "./grpc-stream.ts";
+import type { GrpcStatus } from "./status.ts";
+
+export interface SessionParts {
+  readonly dispatch: Dispatch;
+  readonly authenticator: Authenticator;
+  readonly workers: ConnectedWorkers;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tracing: Tracing;
+  readonly slots: StreamSlots;
+  readonly claimBatchMax: number;
+  /** Another one with every start of a server. */
+  readonly instance: string;
+}
+
+export interface Greeting {
+  readonly token: string;
+  /** What the caller wants to be called; empty for its subject. */
+  readonly name: string;
+}
+
+/** Why an event was not taken. */
+export interface EventError {
+  /** The name that the other server gives to it. */
+  readonly code: string;
+  readonly message: string;
+  /** The name in the table of errors. */
+  readonly errorCode: ErrorCode;
+}
+
+/** What is different between the two kinds of streams. */
+export interface Protocol<Event, Reply> {
+  readonly access: AccessKind;
+  /** Of all streams of this kind. */
+  readonly counts: StreamCounts;
+  readonly read: WireRead<Event>;
+  readonly write: WireWrite<Reply>;
+  /** What is said to a Hello without a token. */
+  readonly missingToken: string;
+  /** Undefined when the event is something else. */
+  readonly greetingOf: (event: Event) => Greeting | undefined;
+  readonly errorReply: (error: EventError) => Reply;
+  /** Answers the Hello and returns what takes the events after it. */
+  readonly begin: (
+    session: Session<Reply>,
+    identity: Identity,
+    name: string,
+  ) => Conversation<Event>;
+}
+
+export interface Conversation<Event> {
+  /**
+   * Takes an event of so many bytes; everything that its order matters for is decided before this
+   * returns. What is answered later is a promise, or tells the session by itself.
+   */
+  take(event: Event, bytes: number): MaybePromise<void>;
+  /** The peer sends nothing more, or the server is about to stop. */
+  finish(): void;
+  /** Nothing can be sent any more. */
+  closed(): void;
+  /** The peer has stopped or resumed reading what it is sent. */
+  slowed(isSlow: boolean): void;
+}
+
+const clientPattern = /^[\x20-\x7e]{1,200}$/;
+const greetingMsMax = 10_000;
+/** How long a stream outlives its token. */
+const expiryGraceMs = 30_000;
+const unansweredEventsMax = 4096;
+const unansweredBytesMax = 8 * 1024 * 1024;
+
+type Sending<Reply> = Pick<Protocol<never, Reply>, "write" | "errorReply" | "counts">;
+
+export class Session<Reply> {
+  readonly slot: StreamSlot;
+  readonly #stream: GrpcStream;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #protocol: Sending<Reply>;
+  #onSlow: () => void = () => {};
+  #onClosed: () => void = () => {};
+  #unansweredEvents = 0;
+  #unansweredBytes = 0;
+  /** Of those that are decided over several turns. */
+  #batchesUnderWay = 0;
+  #isSlow = false;
+  #isPaused = false;
+  #isDraining = false;
+  #isClosed = false;
+  #cancelExpiry: () => void = () => {};
+  #stopWatching: () => void = () => {};
+
+  constructor(stream: GrpcStream, parts: SessionParts, protocol: Sending<Reply>) {
+    this.slot = new StreamSlot(parts.slots);
+    this.#stream = stream;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
+    this.#protocol = protocol;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** From where the stream came. */
+  get from(): Origin {
+    const { peer, metadata } = this.#stream;
+    const id = metadata["x-request-id"];
+    return { address: addressOf(peer), requestId: singleText(id) ?? "" };
+  }
+
+  /** What the program calls itself at the other end; undefined when it does not say, or something odd. */
+  get client(): string | undefined {
+    const name = this.#stream.metadata["user-agent"];
+    return name !== undefined && clientPattern.test(name) ? name : undefined;
+  }
+
+  /** Bytes that were sent and have not left the process. */
+  get pendingBytes(): number {
+    return this.#stream.pendingBytes;
+  }
+
+  whenSlow(run: () => void): void {
+    this.#onSlow = run;
+  }
+
+  /** The peer reads again. */
+  resumed(): void {
+    this.#isSlow = false;
+  }
+
+  /** Called at once when the session ends: its stream may take a while to close. */
+  whenClosed(run: () => void): void {
+    this.#onClosed = run;
+  }
+
+  /** `unsent` is called when it is certain that the reply never left. */
+  send(reply: Reply, unsent?: () => void): void {
+    if (this.#isClosed) {
+      unsent?.();
+      return;
+    }
+    this.#protocol.counts.messagesOut += 1;
+    if (this.#stream.sendMessage(this.#protocol.write, reply, unsent) || this.#isClosed) return;
+    if (!this.#isSlow) this.#protocol.counts.pauses.slow_reader += 1;
+    this.#isSlow = true;
+    this.#onSlow();
+  }
+
+  /** Tells the peer of an event that was not taken; the stream goes on. */
+  refuse(error: EventError): void {
+    this.send(this.#protocol.errorReply(error));
+  }
+
+  /** Ends the stream in place of an answer to its Hello. */
+  turnAway(reason: StreamRefusal, status: GrpcStatus, message: string): void {
+    if (this.#isClosed) return;
+    this.#protocol.counts.refused[reason] += 1;
+    this.end(status, message);
+  }
+
+  end(status: GrpcStatus, message = ""): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#stream.end(status, message);
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#cancelExpiry();
+    this.#stopWatching();
+    this.#onClosed();
+  }
+
+  /** An event of so many bytes was taken, and `answered` will be called once for it. */
+  unanswered(bytes: number): void {
+    this.#unansweredEvents += 1;
+    this.#unansweredBytes += bytes;
+    this.#pace();
+  }
+
+  answered(bytes: number): void {
+    this.#unansweredEvents -= 1;
+    this.#unansweredBytes -= bytes;
+    this.#pace();
+    this.#endWhenDrained();
+  }
+
+  /** The same for an event that is answered when the promise settles. */
+  track(answer: Promise<void>, bytes: number): void {
+    this.unanswered(bytes);
+    answer.then(
+      () => this.answered(bytes),
+      (error: unknown) => {
+        this.fail(error);
+        this.answered(bytes);
+      },
+    );
+  }
+
+  /** Something that cannot happen did: it costs this stream, and is logged for who can look into it. */
+  fail(error: unknown): void {
+    const { path, peer } = this.#stream;
+    this.#logger.error("gRPC stream failed", { path, peer, error });
+    this.end("INTERNAL", errors.internal.text);
+  }
+
+  /** Decides about the items of a large batch in order, over several turns. Later events wait. */
+  async inTurns<Item>(
+    items: readonly Item[],
+    decide: (item: Item, at: number) => void,
+  ): Promise<void> {
+    this.#batchesUnderWay += 1;
+    this.#pace();
+    for (const [at, item] of items.entries()) {
+      if (at > 0 && at % itemsPerTurnMax === 0) await nextTurn();
+      decide(item, at);
+    }
+    this.#batchesUnderWay -= 1;
+    this.#pace();
+  }
+
+  /** Ends the stream when what was taken has been answered. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#endWhenDrained();
+  }
+
+  endAfter(expiresMs: number | undefined): void {
+    if (expiresMs === undefined) return;
+    const leftMs = expiresMs + expiryGraceMs - this.#clock.nowMs();
+    this.#cancelExpiry = this.#clock.after(leftMs, () => {
+      // A timer has a longest delay, and the wall clock may have been set back.
+      if (this.#clock.nowMs() < expiresMs + expiryGraceMs) this.endAfter(expiresMs);
+      else this.end("UNAUTHENTICATED", errors.token_expired.text);
+    });
+  }
+
+  /** A revoked token ends its stream at once; what was taken already is answered to nobody. */
+  endWhenRevoked(authenticator: Authenticator, identity: Identity): void {
+    if (this.#isClosed) return;
+    this.#stopWatching = authenticator.watch(identity, () =>
+      this.end("UNAUTHENTICATED", errors.token_revoked.text),
+    );
+  }
+
+  #pace(): void {
+    const tooMuch =
+      this.#unansweredEvents >= unansweredEventsMax ||
+      this.#unansweredBytes >= unansweredBytesMax ||
+      this.#batchesUnderWay > 0;
+    if (tooMuch === this.#isPaused || this.#isClosed) return;
+    this.#isPaused = tooMuch;
+    if (!tooMuch) {
+      this.#stream.resume();
+      return;
+    }
+    this.#protocol.counts.pauses.unanswered += 1;
+    this.#stream.pause();
+  }
+
+  #endWhenDrained(): void {
+    if (this.#isDraining && this.#unansweredEvents === 0) this.end("OK");
+  }
+}
+
+/** A Hello that is not the first event. */
+export const secondHello: EventError = {
+  code: "FailedPrecondition",
+  message: "already-authenticated",
+  errorCode: "invalid_argument",
+};
+
+export const unknownEvent: EventError = {
+  code: "InvalidArgument",
+  message: "unknown-event",
+  errorCode: "invalid_argument",
+};
+
+/** Serves one stream from its first message to its end. */
+export function serveStream<Event, Reply>(
+  stream: GrpcStream,
+  parts: SessionParts,
+  protocol: Protocol<Event, Reply>,
+): void {
+  const { counts } = protocol;
+  const session = new Session<Reply>(stream, parts, protocol);
+  let conversation: Conversation<Event> | undefined;
+  let isGreeted = false;
+  let isFinishing = false;
+
+  const cancelTimeout = parts.clock.after(greetingMsMax, () =>
+    session.turnAway("no_hello", "DEADLINE_EXCEEDED", "no Hello in time"),
+  );
+  const finish = (): void => {
+    isFinishing = true;
+    if (conversation !== undefined) conversation.finish();
+    else if (!isGreeted) session.end("OK");
+  };
+  const greet = async (hello: Event): Promise<void> => {
+    isGreeted = true;
+    cancelTimeout();
+    // What comes behind the Hello waits until its token has been checked.
+    stream.pause();
+    const accepted = await authenticate(session, parts, protocol, hello);
+    if (accepted === undefined || session.isClosed) return;
+    stream.vouch();
+    const begun = protocol.begin(session, accepted.identity, accepted.name);
+    conversation = begun;
+    session.whenClosed(() => begun.closed());
+    session.endAfter(accepted.identity.expiresMs);
+    session.endWhenRevoked(parts.authenticator, accepted.identity);
+    session.whenSlow(() => begun.slowed(true));
+    stream.onDrain(() => {
+      session.resumed();
+      begun.slowed(false);
+    });
+    stream.resume();
+    if (isFinishing) begun.finish();
+  };
+  counts.open += 1;
+  const startedMs = parts.clock.monotonicMs();
+  stream.onMessage((bytes) => {
+    if (session.isClosed) return;
+    counts.messagesIn += 1;
+    const event = decodeMessage(protocol.read, bytes);
+    if (conversation === undefined) {
+      greet(event).catch((error: unknown) => session.fail(error));
+      return;
+    }
+    try {
+      const answer = conversation.take(event, bytes.length);
+      if (answer instanceof Promise) session.track(answer, bytes.length);
+    } catch (error) {
+      session.fail(error);
+    }
+  });
+  stream.onHalfClose(finish);
+  stream.onGoingAway(finish);
+  stream.onClosed((reason) => {
+    counts.open -= 1;
+    counts.closed[reason] += 1;
+    parts.tracing.streamed({
+      path: stream.path,
+      traceParent: singleText(stream.metadata["traceparent"]),
+      traceState: singleText(stream.metadata["tracestate"]),
+      ended: reason,
+      ms: parts.clock.monotonicMs() - startedMs,
+    });
+    session.slot.giveBack();
+    cancelTimeout();
+    session.close();
+  });
+  if (!session.slot.take()) turnAwayFull(session, "too many streams are open");
+}
+
+function singleText(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function turnAwayFull<Reply>(session: Session<Reply>, text: string): void {
+  session.turnAway("too_many", "RESOURCE_EXHAUSTED", text);
+}
+
+async function authenticate<Event, Reply>(
+  session: Session<Reply>,
+  parts: SessionParts,
+  protocol: Protocol<Event, Reply>,
+  hello: Event,
+): Promise<{ identity: Identity; name: string } | undefined> {
+  const greeting = protocol.greetingOf(hello);
+  if (greeting === undefined) {
+    session.turnAway("no_hello", "FAILED_PRECONDITION", "first event must be Hello");
+    return undefined;
+  }
+  const action = `${protocol.access}_stream`;
+  const { from } = session;
+  const token = greeting.token.trim();
+  if (token === "") {
+    parts.dispatch.noteRefusal(action, refusal("missing_authorization"), { from });
+    session.turnAway("bad_token", "UNAUTHENTICATED", protocol.missingToken);
+    return undefined;
+  }
+  const outcome = await parts.authenticator.authenticate(protocol.access, token);
+  if (!outcome.ok) {
+    parts.dispatch.noteRefusal(action, refusal(outcome.code), { from });
+    endRefused(session, outcome.code);
+    return undefined;
+  }
+  if (!session.slot.takeFor(outcome.value.tenantId)) {
+    turnAwayFull(session, "too many streams of this tenant are open");
+    return undefined;
+  }
+  const name = greeting.name.trim();
+  if (name.length > limits.workerIdCharsMax) {
+    const text = `worker_id is longer than ${limits.workerIdCharsMax} characters`;
+    session.turnAway("bad_worker_id", "INVALID_ARGUMENT", text);
+    return undefined;
+  }
+  return { identity: outcome.value, name };
+}
+
+function endRefused<Reply>(session: Session<Reply>, code: ErrorCode): void {
+  const { text, grpc } = errors[code];
+  session.turnAway("bad_token", grpc, grpc === "UNAUTHENTICATED" ? `auth failed: ${text}` : text);
+}
+
+/** Larger batches are processed over several turns of the event loop, so that they do not block the server. */
+export const itemsPerTurnMax = 256;
+
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** No valid task id is longer, so the beginning is enough for the client to see what is wrong. */
+const echoedIdCharsMax = 256;
+/** Clients refuse more than 4 MiB; the rest is for the message around the acknowledgements. */
+const batchBytesMax = 4 * 1024 * 1024 - 1024;
+/** More than an acknowledgement needs besides its texts. */
+const fieldsBytes = 32;
+/** A batch of this size is far below the limit whatever its content, so it is not measured. */
+const unmeasuredMax = 1024;
+
+interface Ack {
+  readonly taskId: string;
+  readonly errorMessage: string;
+}
+
+/** The id of a task as the acknowledgement repeats it. */
+export function echoOf(taskId: string): string {
+  return taskId.length <= echoedIdCharsMax ? taskId : taskId.slice(0, echoedIdCharsMax);
+}
+
+/** Splits acknowledgements into messages that no client refuses; nearly always one message. */
+export function inMessages<A extends Ack>(acks: A[]): A[][] {
+  if (acks.length <= unmeasuredMax) return [acks];
+  const messages: A[][] = [[]];
+  let bytes = 0;
+  for (const ack of acks) {
+    const size = fieldsBytes + Buffer.byteLength(ack.taskId) + Buffer.byteLength(ack.errorMessage);
+    bytes += size;
+    if (bytes > batchBytesMax) {
+      messages.push([]);
+      bytes = size;
+    }
+    messages.at(-1)?.push(ack);
+  }
+  return messages;
+}
+
+/** The text of a field that the caller chose; undefined when the bytes are not UTF-8. */
+export function textIn(bytes: WireBytes): string | undefined {
+  try {
+    return textOf(bytes);
+  } catch (error) {
+    if (error instanceof WireError) return undefined;
+    throw error;
+  }
+}
+
+type StreamRefusal = (typeof streamRefusals)[number];
+type StreamPause = (typeof streamPauses)[number];
+
+/**
+ * Counts of all streams of one kind since the start. Plain numbers, because two of them change with every
+ * message; a scrape of the metrics reads them.
+ */
+export class StreamCounts {
+  open = 0;
+  messagesIn = 0;
+  messagesOut = 0;
+  heldReadys = 0;
+  readonly closed: Record<CloseReason, number> = zeros(streamEnds);
+  readonly refused: Record<StreamRefusal, number> = zeros(streamRefusals);
+  readonly pauses: Record<StreamPause, number> = zeros(streamPauses);
+}
+
+function zeros<Name extends string>(names: readonly Name[]): Record<Name, number> {
+  return Object.fromEntries(names.map((name) => [name, 0])) as Record<Name, number>;
+}
+
+/**
+ * Limits the number of open streams: a maximum for the server, of which one tenant may have at most half, so
+ * that it cannot lock out the others.
+ */
+export class StreamSlots {
+  readonly ofTenants: TenantShares;
+  readonly #max: number;
+  #taken = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+    this.ofTenants = new TenantShares(max);
+  }
+
+  get isFull(): boolean {
+    return this.#taken >= this.#max;
+  }
+
+  add(change: 1 | -1): void {
+    this.#taken += change;
+  }
+}
+
+/** The slot of one stream: taken when it opens, and for its tenant once the tenant is known. */
+class StreamSlot {
+  readonly #slots: StreamSlots;
+  #isTaken = false;
+  #tenantId: TenantId | undefined;
+
+  constructor(slots: StreamSlots) {
+    this.#slots = slots;
+  }
+
+  /** False when there is none left. */
+  take(): boolean {
+    if (this.#slots.isFull) return false;
+    this.#isTaken = true;
+    this.#slots.add(1);
+    return true;
+  }
+
+  /** False when the tenant has all that it may have. */
+  takeFor(tenantId: TenantId): boolean {
+    if (!this.#slots.ofTenants.hasRoomFor(tenantId)) return false;
+    this.#tenantId = tenantId;
+    this.#slots.ofTenants.add(tenantId, 1);
+    return true;
+  }
+
+  giveBack(): void {
+    if (this.#isTaken) this.#slots.add(-1);
+    if (this.#tenantId !== undefined) this.#slots.ofTenants.add(this.#tenantId, -1);
+  }
+}

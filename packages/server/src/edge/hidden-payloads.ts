@@ -1,0 +1,34 @@
+/** What those see from whom payloads and results are hidden. */
+import type { Result } from "@codeq/queue";
+import type { BulkJob } from "../features/jobs/job-record.ts";
+import { type Call, type Refusal, refusal } from "./operation.ts";
+import type { FilterInput } from "./task-filter-input.ts";
+
+/** The task without its payload, where the caller must not see it. */
+export function shownTask<T extends { readonly payload: string | undefined }>(
+  { identity }: Pick<Call, "identity">,
+  task: T,
+): Omit<T, "payload"> & { readonly payload: string | undefined } {
+  return identity.hidesPayloads ? { ...task, payload: undefined } : task;
+}
+
+/** How the task ended, without what its worker gave back. */
+export function shownResult({ identity }: Pick<Call, "identity">, result: Result): Result {
+  return identity.hidesPayloads ? { ...result, resultJson: "", artifacts: [] } : result;
+}
+
+/** The job without the part of its filter that says what is in payloads. */
+export function shownJob({ identity }: Pick<Call, "identity">, job: BulkJob): BulkJob {
+  if (!identity.hidesPayloads || job.asked["payload"] === undefined) return job;
+  const { payload, ...asked } = job.asked;
+  return { ...job, asked };
+}
+
+/** Whoever can search payloads can guess what is in them. */
+export function problemOfSearch(
+  { identity }: Pick<Call, "identity">,
+  { payload }: FilterInput,
+): Refusal | undefined {
+  if (payload === undefined || !identity.hidesPayloads) return undefined;
+  return refusal("payloads_hidden", "payloads are hidden from this token; leave 'payload' away");
+}

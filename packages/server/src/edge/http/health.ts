@@ -1,0 +1,98 @@
+/**
+ * Pages for probes and scrapers. They need no token and reveal nothing about tasks. Names of commands are
+ * shown only to callers on this machine, to operators and to callers with the token for metrics.
+ */
+
+import type { Config } from "../../config/settings.ts";
+import type { Queue } from "../../core/broker/queue.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { hideCommands } from "../../telemetry/hidden-commands.ts";
+import { largestMetrics, metricsContentType } from "../../telemetry/metrics.ts";
+import { type Authenticator, bearerToken } from "../access/authenticator.ts";
+import { fingerprintOf } from "../access/token-provider.ts";
+import type { Page, PageCaller, ShownPage } from "./http-server.ts";
+
+const jsonType = "application/json; charset=utf-8";
+
+/**
+ * `/healthz` asks for a restart when the storage has failed. `/readyz` asks for no traffic whenever
+ * writes are refused, which a full disk does without a restart helping.
+ */
+export function healthPages(parts: {
+  queue: Queue;
+  authenticator: Authenticator;
+  config: Config;
+  scrape: () => MaybePromise<string>;
+  endpoints: Endpoints;
+}): Page[] {
+  const { queue, config, scrape, endpoints } = parts;
+  const { durability } = config;
+  const page = (status: number, text: string): ShownPage => ({
+    status,
+    type: jsonType,
+    body: JSON.stringify({
+      status: text,
+      storage: queue.state,
+      ...(queue.shards.length === 0 ? {} : { shards: queue.shards }),
+      durability,
+      ...found(endpoints),
+    }),
+  });
+  return [
+    {
+      path: "/healthz",
+      show: () => (queue.state === "failed" ? page(503, "failed") : page(200, "ok")),
+    },
+    {
+      path: "/readyz",
+      show: () => (queue.state === "open" ? page(200, "ok") : page(503, "unavailable")),
+    },
+    {
+      path: "/metrics",
+      show: async (caller) => {
+        const text = await scrape();
+        const body = (await mayKnowCommands(parts, caller))
+          ? text
+          : hideCommands(text, largestMetrics);
+        return { status: 200, type: metricsContentType, body };
+      },
+    },
+  ];
+}
+
+async function mayKnowCommands(
+  { authenticator, config }: { authenticator: Authenticator; config: Config },
+  { authorization, isOnThisMachine }: PageCaller,
+): Promise<boolean> {
+  if (isOnThisMachine) return true;
+  const token = bearerToken(authorization);
+  if (!token.ok) return false;
+  const { metricsToken } = config;
+  // As hashes, so that how long it takes tells nothing about the token.
+  const isToken = fingerprintOf(token.value) === fingerprintOf(metricsToken);
+  if (metricsToken !== "" && isToken) return true;
+  const identity = await authenticator.authenticate("operator", token.value);
+  return identity.ok && identity.value.isOperator;
+}
+
+/** Where the streams are, for clients that only know this address. */
+function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): object {
+  if (workerStreamPort === undefined && producerStreamPort === undefined) return {};
+  return { instance, streams: { worker: workerStreamPort, producer: producerStreamPort } };
+}
+
+/**
+ * How a client that knows the address of the HTTP API finds the streams, and how it verifies that they
+ * belong to the same server. The ports are set once they are open.
+ */
+export interface Endpoints {
+  /** Another one with every start. */
+  readonly instance: string;
+  /** Undefined when the listener is off. */
+  workerStreamPort: number | undefined;
+  producerStreamPort: number | undefined;
+}
+
+export function newEndpoints(instance: string): Endpoints {
+  return { instance, workerStreamPort: undefined, producerStreamPort: undefined };
+}

@@ -1,0 +1,348 @@
+/**
+ * The REST API on Fastify. Authorisation happens before a body is read; every reply has a request id; all
+ * errors have the same form. A caller that disconnects while it waits is noticed.
+ */
+import assert from "node:assert/strict";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { errors } from "@codeq/protocol";
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from "fastify";
+import { isLoopback } from "../../config/listeners.ts";
+import type { Config } from "../../config/settings.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Metrics } from "../../telemetry/metrics.ts";
+import type { Tracing } from "../../telemetry/tracing/tracing.ts";
+import type { Authenticator } from "../access/authenticator.ts";
+import { addressOf, Connections } from "../connections.ts";
+import { addConsolePages } from "../console/console-pages.ts";
+import { csrfHeader, readCookie } from "../console/cookies.ts";
+import type { IdentityLogin } from "../console/identity-login.ts";
+import { addLoginRoutes } from "../console/login-routes.ts";
+import { packageVersion } from "../console/package-file.ts";
+import { addSessionRoutes } from "../console/session-routes.ts";
+import type { Sessions } from "../console/sessions.ts";
+import type { Credentials, Dispatch } from "../dispatch.ts";
+import type { Cluster } from "../operation.ts";
+import type { ServerTls } from "../tls/server-tls.ts";
+import { Calls, type Exchange, headersOf, type Listener, requestIdOf } from "./calls.ts";
+import type { JsonCodec } from "./json-codec.ts";
+import { createNodeServer, type HttpLimits } from "./node-server.ts";
+import { PlainConnections } from "./plain-connections.ts";
+import { type AnyRoute, type HttpReply, problemOf } from "./route.ts";
+
+export interface HttpOptions {
+  readonly routes: readonly AnyRoute[];
+  readonly dispatch: Dispatch;
+  readonly authenticator: Authenticator;
+  readonly codec: JsonCodec;
+  readonly metrics: Metrics;
+  readonly tracing: Tracing;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly bodyBytesMax: number;
+  /** Fields and query parameters that are not known are passed over. */
+  readonly isLenient: boolean;
+  readonly limits: HttpLimits;
+  /** Undefined for plain HTTP. */
+  readonly tls: ServerTls | undefined;
+  /** Routes without a token, such as health and metrics. */
+  readonly pages: readonly Page[];
+  /** Who is signed in to the console; undefined when there is none. */
+  readonly sessions: Sessions | undefined;
+  /** Where people sign in to the console at an identity server. */
+  readonly login: IdentityLogin | undefined;
+  /** Of a node of a cluster. */
+  readonly cluster: Pick<Cluster, "leaderUrl"> | undefined;
+  readonly config: Config;
+}
+
+export interface Page {
+  readonly path: string;
+  readonly show: (caller: PageCaller) => MaybePromise<ShownPage>;
+}
+
+export interface ShownPage {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface PageCaller {
+  readonly authorization: string | undefined;
+  /** Without something between that speaks for somebody else. */
+  readonly isOnThisMachine: boolean;
+}
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** The route that reads the body. */
+    route?: AnyRoute;
+  }
+  interface FastifyInstance {
+    readonly connections: Connections;
+  }
+  interface FastifyRequest {
+    /** Undefined for pages and sessions of the console. */
+    exchange: Exchange | undefined;
+    /** The type of a file that is sent. */
+    sentType: string | undefined;
+  }
+}
+
+/** Keeps a file from being read as a body. */
+const uploadType = "application/vnd.codeq.upload";
+
+/** More than any name may have, so that operations can say what is wrong with one that is too long. */
+const pathPartCharsMax = 1024;
+
+export function createHttpServer(options: HttpOptions): FastifyInstance {
+  const { limits, tls, logger, clock } = options;
+  const connections = new Connections({
+    max: limits.connectionsMax,
+    listener: "http",
+    logger,
+  });
+  const calls = new Calls(options);
+  const plain = new PlainConnections({
+    calls,
+    routes: options.routes,
+    connections,
+    clock,
+    limits,
+    bodyBytesMax: options.bodyBytesMax,
+  });
+  const app = Fastify({
+    bodyLimit: options.bodyBytesMax,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: pathPartCharsMax },
+    serverFactory: (handler) => createNodeServer(handler, { limits, connections, plain, tls }),
+    forceCloseConnections: "idle",
+    exposeHeadRoutes: false,
+    genReqId: ({ headers }) => requestIdOf(headers["x-request-id"]),
+    // A path that cannot be decoded, or with a part of such a length, leads nowhere.
+    frameworkErrors: (_error, request, reply) => {
+      reply.header("x-request-id", request.id);
+      pageNotFound(reply);
+    },
+  });
+  app.decorate("connections", connections);
+  app.decorateRequest("exchange", undefined);
+  app.decorateRequest("sentType", undefined);
+  receiveBodies(app);
+  app.addHook("onRequest", (request, reply, done) => {
+    reply.header("x-request-id", request.id);
+    // The content type is not looked at; one that is not well-formed must not be a reason to refuse.
+    const { headers } = request.raw;
+    const isUpload = request.routeOptions.config.route?.isUpload === true;
+    if (isUpload) {
+      request.sentType = headers["content-type"];
+      headers["content-type"] = uploadType;
+    } else if (headers["content-type"] !== undefined) headers["content-type"] = "application/json";
+    done();
+  });
+  app.addHook("preClose", async () => {
+    calls.isClosing = true;
+    plain.closeIdle();
+  });
+  app.addHook("onResponse", (request, reply, done) => {
+    // A connection that was busy when closing began would be kept open, and the end put off by it.
+    if (calls.isClosing) setImmediate(() => app.server.closeIdleConnections());
+    const { method, id: requestId, exchange } = request;
+    if (exchange?.identity !== undefined) exchange.connection?.release();
+    const route = request.routeOptions.url ?? "unknown";
+    const { headers, url: path = "" } = request.raw;
+    const { statusCode: status, elapsedTime: ms } = reply;
+    calls.answered({ requestId, method, route, status, ms }, { path, headers });
+    done();
+  });
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    send(reply, replyToError(error, request, calls)),
+  );
+  app.setNotFoundHandler((_request, reply) => pageNotFound(reply));
+  for (const page of options.pages) {
+    app.get(page.path, async ({ headers, socket }, reply) => {
+      const isForwarded = "x-forwarded-for" in headers || "forwarded" in headers;
+      const isOnThisMachine = !isForwarded && isLoopback(addressOf(socket.remoteAddress ?? ""));
+      const {
+        status,
+        type,
+        body,
+        headers: more = {},
+      } = await page.show({
+        authorization: headers.authorization,
+        isOnThisMachine,
+      });
+      return reply.code(status).headers(more).type(type).send(body);
+    });
+  }
+  const { sessions, login } = options;
+  if (sessions !== undefined) {
+    addConsolePages(app);
+    const parts = { ...options, sessions, version: packageVersion() };
+    addSessionRoutes(app, parts);
+    if (login !== undefined) addLoginRoutes(app, { ...parts, login });
+  }
+  for (const each of options.routes) addRoute(app, each, { ...options, calls });
+  return app;
+}
+
+function pageNotFound(reply: FastifyReply): FastifyReply {
+  return reply.code(404).type("text/plain").send("404 page not found");
+}
+
+/** All content types are received in the same way; the route reads the bytes. */
+function receiveBodies(app: FastifyInstance): void {
+  const turns = new BodyTurns();
+  app.removeAllContentTypeParsers();
+  // The operation reads the file, so that it can refuse a file without having received it.
+  app.addContentTypeParser(uploadType, (_request, _body, done) => done(null, undefined));
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => {
+    turns.take(body.length, () => done(null, body));
+  });
+}
+
+/**
+ * Large bodies are parsed one in each turn of the event loop, in order of arrival. Otherwise several large
+ * bodies would be parsed in a row, and small requests would wait for all of them.
+ */
+export class BodyTurns {
+  readonly #waiting: (() => void)[] = [];
+
+  /** Runs at once when the body is small. */
+  take(bodyBytes: number, run: () => void): void {
+    if (bodyBytes <= smallBodyBytes) {
+      run();
+      return;
+    }
+    this.#waiting.push(run);
+    if (this.#waiting.length === 1) setImmediate(this.#next);
+  }
+
+  readonly #next = (): void => {
+    // The next turn is asked for first: what is run may throw.
+    if (this.#waiting.length > 1) setImmediate(this.#next);
+    this.#waiting.shift()?.();
+  };
+}
+
+const smallBodyBytes = 64 * 1024;
+
+function addRoute(
+  app: FastifyInstance,
+  each: AnyRoute,
+  {
+    calls,
+    sessions,
+    bodyBytesMax,
+  }: Pick<HttpOptions, "sessions" | "bodyBytesMax"> & {
+    readonly calls: Calls;
+  },
+): void {
+  app.route({
+    method: each.method,
+    url: each.path,
+    bodyLimit: Math.min(each.bodyBytesMax ?? bodyBytesMax, bodyBytesMax),
+    config: { route: each },
+    onRequest: (request, reply, done) => {
+      const exchange = exchangeOf(each, request, reply);
+      request.exchange = exchange;
+      const decide = (refused: HttpReply | undefined): void => {
+        if (refused === undefined) done();
+        else send(reply, refused);
+      };
+      const entered = calls.enter(exchange, credentialsOf(request, exchange.from, sessions));
+      if (entered instanceof Promise) entered.then(decide).catch(done);
+      else decide(entered);
+    },
+    handler: async (request, reply) => {
+      const body = each.isUpload ? request.raw : (request.body as Buffer | undefined);
+      assert(request.exchange !== undefined, "set before the body is received");
+      const answer = await calls.answer(request.exchange, body);
+      // The rest of a refused file is not worth receiving, so the connection is closed.
+      if (each.isUpload && answer.status >= 400) reply.header("connection", "close");
+      return send(reply, answer);
+    },
+  });
+}
+
+function exchangeOf(route: AnyRoute, request: FastifyRequest, reply: FastifyReply): Exchange {
+  const { raw, id: requestId, ip, headers, sentType, server } = request;
+  return {
+    route,
+    path: raw.url ?? "",
+    params: request.params as Record<string, string>,
+    query: request.query as Record<string, string | undefined>,
+    headers: route.isUpload ? { ...headers, "content-type": sentType } : headers,
+    from: { address: addressOf(ip), requestId },
+    connection: server.connections.of(raw.socket),
+    listen: () => listenerOf(raw, reply.raw),
+    identity: undefined,
+    admission: undefined,
+  };
+}
+
+function send(reply: FastifyReply, answer: HttpReply): FastifyReply {
+  reply.headers(headersOf(answer, reply.request.exchange?.admission)).code(answer.status);
+  return answer.body === undefined ? reply.send() : reply.send(answer.body);
+}
+
+function credentialsOf(
+  request: FastifyRequest,
+  from: Exchange["from"],
+  sessions: Sessions | undefined,
+): Credentials {
+  const { headers, query } = request;
+  const { tenant } = query as Record<string, unknown>;
+  const role = headers["x-role"];
+  return {
+    authorization: headers.authorization ?? sessionAuthorization(request, sessions),
+    role: typeof role === "string" ? role : undefined,
+    // One that is given twice is an array, and as text no tenant.
+    tenant: tenant === undefined ? undefined : String(tenant),
+    from,
+  };
+}
+
+/** Of a page of the console: its cookie alone is not enough, for browsers send it unasked. */
+function sessionAuthorization(
+  { headers }: FastifyRequest,
+  sessions: Sessions | undefined,
+): string | undefined {
+  const csrf = headers[csrfHeader];
+  const cookie = readCookie("session", headers);
+  if (typeof csrf !== "string" || cookie === undefined) return undefined;
+  const token = sessions?.tokenOf(cookie, csrf);
+  return token === undefined ? undefined : `Bearer ${token}`;
+}
+
+/** Aborts when the caller closes the connection before it got its answer. */
+function listenerOf(request: IncomingMessage, response: ServerResponse): Listener {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort();
+  response.once("close", () => {
+    if (!response.writableFinished) abort();
+  });
+  if (request.socket.destroyed) abort();
+  return { signal: controller.signal, abort, onceOver: (run) => response.once("close", run) };
+}
+
+function replyToError(error: FastifyError, request: FastifyRequest, calls: Calls): HttpReply {
+  if (error.code === "FST_ERR_CTP_BODY_TOO_LARGE") return bodyTooLarge(request);
+  const status = error.statusCode ?? 500;
+  if (status >= 400 && status < 500)
+    return { status, body: JSON.stringify({ error: "invalid body" }) };
+  return calls.failed(error, request.id, request.routeOptions.url);
+}
+
+function bodyTooLarge({ routeOptions }: FastifyRequest): HttpReply {
+  if (routeOptions.config.route?.bodyBytesMax === undefined) return problemOf("body_too_large");
+  const { text } = errors.body_too_large;
+  const max = routeOptions.bodyLimit;
+  return problemOf("body_too_large", `${text}: at most ${max} bytes are accepted here`);
+}

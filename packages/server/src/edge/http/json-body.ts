@@ -1,0 +1,506 @@
+/**
+ * Bodies, read once. A shape says what a body may hold; the reader goes through the text from left to
+ * right, checks that all of it is JSON, builds what the shape names and refuses the rest, or passes
+ * over it for lenient callers. Payloads and results are not built at all but kept as they are written:
+ * big numbers, key order and spacing survive, and brackets without end cost no more than other letters.
+ *
+ * Assumes nothing about the text. Of members with the same name the last one counts, as for
+ * JSON.parse, which agrees with the reader about everything else too.
+ */
+import { closestName } from "../../core/closest-name.ts";
+import { afterName, endOfString, endOfValue, skipSpace } from "../json-scan.ts";
+import type { JsonSchema } from "./json-schema.ts";
+
+/** What is read where a value does not have the shape it should have; the reader knows why. */
+const misfit: unique symbol = Symbol("misfit");
+type Misfit = typeof misfit;
+
+export interface Shape<T> {
+  /** The same for other programs. */
+  readonly schema: JsonSchema;
+  /** Reads one value. The reader has come to its end afterwards, whether it fits or not. */
+  readonly read: (from: JsonReader) => T | Misfit;
+}
+
+export type BodyOf<Of> = Of extends Shape<infer T> ? T : never;
+
+/** The value of a body, or which part of it is wrong and why. */
+export type ReadBody<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly why: string };
+
+/** For lenient callers fields that are not known are passed over. */
+export function readBody<T>(text: string, shape: Shape<T>, isLenient = false): ReadBody<T> {
+  const reader = new JsonReader(text, isLenient);
+  const value = shape.read(reader);
+  if (!reader.isAtEnd()) return { ok: false, why: whyNotJson(text) };
+  return value === misfit ? { ok: false, why: reader.why() } : { ok: true, value };
+}
+
+/** Beyond this the place of a mistake is not looked for. */
+const parsedCharsMax = 64 * 1024;
+
+function whyNotJson(text: string): string {
+  if (text.trim() === "") return "it is empty; send a JSON object, such as {}";
+  if (text.length > parsedCharsMax) return "it is not JSON";
+  try {
+    JSON.parse(text);
+  } catch (error) {
+    const [, place] = / (at position \d+|Unexpected end)/.exec(String(error)) ?? [];
+    if (place === "Unexpected end") return "it is not JSON: it ends too early";
+    if (place !== undefined) return `it is not JSON: unexpected text ${place}`;
+  }
+  return "it is not JSON";
+}
+
+/** What does not fit; `say` gets the path of the value. */
+interface Mistake {
+  readonly where: string;
+  readonly say: (where: string) => string;
+}
+
+function within(name: string, { where, say }: Mistake): Mistake {
+  return { where: joined(name, where), say };
+}
+
+function joined(outer: string, inner: string): string {
+  return inner === "" || outer === "" || inner.startsWith("[")
+    ? outer + inner
+    : `${outer}.${inner}`;
+}
+
+/** Of a value or a name that is shown in a refusal. */
+const shownCharsMax = 40;
+
+function shortened(text: string): string {
+  return text.length <= shownCharsMax ? text : `${text.slice(0, shownCharsMax)}…`;
+}
+
+/** More than any batch may have; what follows is not worth building. */
+const itemsMax = 100_001;
+/** Strings of a longer text are copied, for a part of a string keeps the whole of it in memory. */
+export const sharedCharsMax = 1024;
+
+const quote = 34;
+const comma = 44;
+const openBracket = 91;
+const closeBracket = 93;
+const letterN = 110;
+const openBrace = 123;
+const closeBrace = 125;
+
+/** A place in a text. Where there is no JSON it stops for good. */
+export class JsonReader {
+  readonly isLenient: boolean;
+  readonly #text: string;
+  #at: number;
+  #mistake: Mistake | undefined;
+
+  constructor(text: string, isLenient: boolean) {
+    this.#text = text;
+    this.#at = skipSpace(text, 0);
+    this.isLenient = isLenient;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  /** Says what the value from there to here should have been. */
+  refuse(start: number, what: string): Misfit {
+    const got = this.#at < 0 ? "" : shortened(this.#text.slice(start, this.#at));
+    return this.blame({
+      where: "",
+      say: (where) => `${where === "" ? "it" : where} must be ${what}, got ${got}`,
+    });
+  }
+
+  blame(mistake: Mistake): Misfit {
+    this.#mistake = mistake;
+    return misfit;
+  }
+
+  /** What was found last, as a part of something that has this name. */
+  mistakeIn(name: string): Mistake {
+    return within(name, this.#mistake ?? { where: "", say: (where) => `${where} is wrong` });
+  }
+
+  why(): string {
+    const { where, say } = this.mistakeIn("");
+    return say(where);
+  }
+
+  /** Whether one value was read, and there is nothing behind it. */
+  isAtEnd(): boolean {
+    return this.#at >= 0 && skipSpace(this.#text, this.#at) === this.#text.length;
+  }
+
+  isAtNull(): boolean {
+    return this.#code() === letterN;
+  }
+
+  isAtArray(): boolean {
+    return this.#code() === openBracket;
+  }
+
+  isAtObject(): boolean {
+    return this.#code() === openBrace;
+  }
+
+  /** Passes over the value, which is nothing that was asked for. */
+  skip(): Misfit {
+    if (this.#at >= 0) this.#at = endOfValue(this.#text, this.#at);
+    return misfit;
+  }
+
+  /** The value as it is written. */
+  raw(): string {
+    const start = this.#at;
+    this.skip();
+    return this.#at < 0 ? "" : this.#part(start, this.#at);
+  }
+
+  string(): string | Misfit {
+    if (this.#code() !== quote) return this.skip();
+    const start = this.#at;
+    this.skip();
+    if (this.#at < 0) return misfit;
+    const isShared = this.#text.length <= sharedCharsMax;
+    const text = this.#text.slice(start + 1, this.#at - 1);
+    if (isShared && !text.includes("\\")) return text;
+    return JSON.parse(this.#text.slice(start, this.#at)) as string;
+  }
+
+  number(): number | Misfit {
+    const code = this.#code();
+    if (code !== 45 && !(code >= 48 && code <= 57)) return this.skip();
+    const start = this.#at;
+    this.skip();
+    return this.#at < 0 ? misfit : Number(this.#text.slice(start, this.#at));
+  }
+
+  boolean(): boolean | Misfit {
+    const code = this.#code();
+    this.skip();
+    return code === 116 ? true : code === 102 ? false : misfit;
+  }
+
+  /** Moves to the first element, and says whether there is one. */
+  openArray(): boolean {
+    return this.#open(closeBracket);
+  }
+
+  /** Moves to the next element, and says whether there is one. */
+  nextElement(): boolean {
+    return this.#goesOn(closeBracket);
+  }
+
+  /** Moves to the first name, and says whether there is one. */
+  openObject(): boolean {
+    return this.#open(closeBrace);
+  }
+
+  /** Moves to the next name, and says whether there is one. */
+  nextMember(): boolean {
+    return this.#goesOn(closeBrace);
+  }
+
+  /** Reads a name as it is written, and moves to where its value begins. */
+  name(): string {
+    const start = this.#at;
+    const end = endOfString(this.#text, start);
+    this.#at = end < 0 ? -1 : afterName(this.#text, end);
+    return this.#at < 0 ? "" : this.#text.slice(start + 1, end - 1);
+  }
+
+  /** Whether anything is between the brackets. */
+  #open(closing: number): boolean {
+    this.#at = skipSpace(this.#text, this.#at + 1);
+    if (this.#code() !== closing) return true;
+    this.#at += 1;
+    return false;
+  }
+
+  /** Whether another one follows. */
+  #goesOn(closing: number): boolean {
+    if (this.#at < 0) return false;
+    const at = skipSpace(this.#text, this.#at);
+    const code = this.#text.charCodeAt(at);
+    if (code === comma) {
+      this.#at = skipSpace(this.#text, at + 1);
+      return true;
+    }
+    this.#at = code === closing ? at + 1 : -1;
+    return false;
+  }
+
+  #code(): number {
+    return this.#text.charCodeAt(this.#at);
+  }
+
+  #part(start: number, end: number): string {
+    const part = this.#text.slice(start, end);
+    const isMostOfIt = (end - start) * 2 >= this.#text.length;
+    return isMostOfIt || this.#text.length <= sharedCharsMax ? part : copyOf(part);
+  }
+}
+
+/** A string of its own. What was read as UTF-8 can be written as UTF-8. */
+export function copyOf(text: string): string {
+  return Buffer.from(text).toString();
+}
+
+/** A member that may be missing, or null, which is the same. */
+export function optional<T>(shape: Shape<T>): Shape<T | undefined> {
+  return {
+    schema: orNull(shape.schema),
+    read: (from) => {
+      if (!from.isAtNull()) return shape.read(from);
+      from.skip();
+      return undefined;
+    },
+  };
+}
+
+function orNull(schema: JsonSchema): JsonSchema {
+  return { ...schema, type: [schema["type"], "null"] };
+}
+
+/** The same shape, with what readers of the document should know. */
+export function about<S extends Shape<unknown>>(
+  shape: S,
+  description: string,
+  more: JsonSchema = {},
+): S {
+  return { ...shape, schema: { ...shape.schema, ...more, description } };
+}
+
+const anyText: Shape<string> = {
+  schema: { type: "string" },
+  read: (from) => {
+    const start = from.at;
+    const value = from.string();
+    return value === misfit ? from.refuse(start, "a string") : value;
+  },
+};
+
+export const requiredText = { ...anyText, isRequired: true } as const;
+
+export const nonEmptyText = {
+  isRequired: true,
+  schema: { type: "string", minLength: 1 } as JsonSchema,
+  read: (from: JsonReader): string | Misfit => {
+    const start = from.at;
+    return anyText.read(from) || from.refuse(start, "a string that is not empty");
+  },
+} as const;
+
+const wholeNumber: Shape<number> = {
+  schema: { type: "integer" },
+  read: (from) => {
+    const start = from.at;
+    const value = from.number();
+    if (value === misfit) return from.refuse(start, "a number");
+    return Number.isInteger(value) ? value : from.refuse(start, "a whole number");
+  },
+};
+
+export const requiredInteger = { ...wholeNumber, isRequired: true } as const;
+
+export const positiveInteger = {
+  isRequired: true,
+  schema: { type: "integer", minimum: 1 } as JsonSchema,
+  read: (from: JsonReader): number | Misfit => {
+    const start = from.at;
+    const value = wholeNumber.read(from);
+    return value === misfit || value >= 1 ? value : from.refuse(start, "at least 1");
+  },
+} as const;
+
+export const text: Shape<string | undefined> = optional(anyText);
+export const integer: Shape<number | undefined> = optional(wholeNumber);
+export const flag: Shape<boolean | undefined> = optional({
+  schema: { type: "boolean" },
+  read: (from) => {
+    const start = from.at;
+    const value = from.boolean();
+    return value === misfit ? from.refuse(start, "true or false") : value;
+  },
+});
+
+/** Any value, null too, as it is written. */
+export const rawValue: Shape<string | undefined> = { schema: {}, read: (from) => from.raw() };
+
+/** Any value but null, as it is written. */
+export const requiredValue = {
+  isRequired: true,
+  schema: { type: ["object", "array", "string", "number", "boolean"] } as JsonSchema,
+  read: (from: JsonReader): string | Misfit => {
+    if (!from.isAtNull()) return from.raw();
+    const start = from.at;
+    from.skip();
+    return from.refuse(start, "a value other than null");
+  },
+} as const;
+
+/** An object, as it is written. */
+export const rawObject: Shape<string | undefined> = optional({
+  schema: { type: "object" },
+  read: (from) => {
+    if (from.isAtObject()) return from.raw();
+    const start = from.at;
+    from.skip();
+    return from.refuse(start, "an object");
+  },
+});
+
+export function arrayOf<T>(item: Shape<T>): Shape<T[]> {
+  const read = (from: JsonReader): T[] | Misfit => {
+    if (!from.isAtArray()) {
+      const start = from.at;
+      from.skip();
+      return from.refuse(start, "an array");
+    }
+    const found: T[] = [];
+    let mistake: Mistake | undefined;
+    for (let more = from.openArray(); more; more = from.nextElement()) {
+      if (mistake !== undefined || found.length >= itemsMax) {
+        from.skip();
+        continue;
+      }
+      const value = item.read(from);
+      if (value === misfit) mistake = from.mistakeIn(`[${found.length}]`);
+      else found.push(value);
+    }
+    return mistake === undefined ? found : from.blame(mistake);
+  };
+  return { schema: { type: "array", items: item.schema }, read };
+}
+
+export function list<T>(item: Shape<T>): Shape<T[] | undefined> {
+  return optional(arrayOf(item));
+}
+
+export function nonEmptyList<T>(item: Shape<T>): Shape<T[]> & { readonly isRequired: true } {
+  const items = arrayOf(item);
+  return {
+    isRequired: true,
+    schema: { ...items.schema, minItems: 1 },
+    read: (from) => {
+      const start = from.at;
+      const found = items.read(from);
+      return found === misfit || found.length > 0
+        ? found
+        : from.refuse(start, "an array that is not empty");
+    },
+  };
+}
+
+type Fields = Readonly<Record<string, Shape<unknown> & { readonly isRequired?: true }>>;
+type RequiredOf<F extends Fields> = {
+  [Name in keyof F]: F[Name] extends { readonly isRequired: true } ? Name : never;
+}[keyof F];
+type ObjectOf<F extends Fields> = {
+  readonly [Name in RequiredOf<F>]: BodyOf<F[Name]>;
+} & { readonly [Name in Exclude<keyof F, RequiredOf<F>>]?: BodyOf<F[Name]> };
+
+/** Fields that are not named are refused; a closed shape refuses them from lenient callers too. */
+export function object<F extends Fields>(
+  fields: F,
+  { isClosed = false }: { readonly isClosed?: boolean } = {},
+): Shape<ObjectOf<F>> {
+  const members: Members = new Map(
+    Object.entries(fields).map(([name, shape]) => [name, { name, shape }]),
+  );
+  const names = [...members.keys()];
+  const required = names.filter((name) => fields[name]?.isRequired === true);
+  const read = (from: JsonReader): ObjectOf<F> | Misfit => {
+    const found: Record<string, unknown> = {};
+    const mistake =
+      readMembers(from, found, { members, isClosed: isClosed || !from.isLenient }) ??
+      missingIn(found, required);
+    return mistake === undefined ? (found as ObjectOf<F>) : from.blame(mistake);
+  };
+  const properties = Object.fromEntries(names.map((name) => [name, fields[name]?.schema]));
+  const schema = {
+    type: "object",
+    properties,
+    ...(required.length === 0 ? {} : { required }),
+    additionalProperties: false,
+  };
+  return { schema, read };
+}
+
+/** With its name, which as the name of a property is faster than a part of the text. */
+type Members = ReadonlyMap<string, { readonly name: string; readonly shape: Shape<unknown> }>;
+
+/** What is wrong when this is no object, or not all that should fit does. */
+function readMembers(
+  from: JsonReader,
+  found: Record<string, unknown>,
+  { members, isClosed }: { readonly members: Members; readonly isClosed: boolean },
+): Mistake | undefined {
+  if (!from.isAtObject()) {
+    const start = from.at;
+    from.skip();
+    from.refuse(start, "an object");
+    return from.mistakeIn("");
+  }
+  let unknown: string | undefined;
+  // A later member of the same name makes up for one that does not fit.
+  let mistakes: Map<string, Mistake> | undefined;
+  for (let more = from.openObject(); more; more = from.nextMember()) {
+    const name = from.name();
+    const member = members.get(name) ?? members.get(withoutEscapes(name));
+    if (member === undefined) {
+      unknown ??= name;
+      from.skip();
+      continue;
+    }
+    const value = member.shape.read(from);
+    if (value === misfit) {
+      mistakes ??= new Map();
+      mistakes.set(member.name, from.mistakeIn(member.name));
+    } else {
+      found[member.name] = value;
+      mistakes?.delete(member.name);
+    }
+  }
+  if (isClosed && unknown !== undefined) return unknownField(unknown, members);
+  return mistakes === undefined ? undefined : first(mistakes);
+}
+
+function first(mistakes: ReadonlyMap<string, Mistake>): Mistake | undefined {
+  for (const each of mistakes.values()) return each;
+  return undefined;
+}
+
+function unknownField(written: string, members: Members): Mistake {
+  const name = withoutEscapes(written);
+  const shown = JSON.stringify(shortened(name));
+  const names = [...members.keys()];
+  const meant = closestName(shortened(name), names);
+  const hint =
+    meant === undefined ? `; known fields: ${names.join(", ")}` : `; did you mean "${meant}"?`;
+  return {
+    where: "",
+    say: (where) => `unknown field ${shown}${where === "" ? "" : ` in ${where}`}${hint}`,
+  };
+}
+
+/** The text that is written so between quotes. */
+function withoutEscapes(name: string): string {
+  return name.includes("\\") ? (JSON.parse(`"${name}"`) as string) : name;
+}
+
+function missingIn(
+  found: Readonly<Record<string, unknown>>,
+  required: readonly string[],
+): Mistake | undefined {
+  for (const name of required) {
+    if (found[name] === undefined) {
+      return { where: "", say: (where) => `${joined(where, name)} is required` };
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,301 @@
+/**
+ * Records as JSON on the wire. Built as text, because that is several times cheaper than building objects
+ * first; only strings that users choose need escaping.
+ */
+import {
+  type Attempt,
+  attemptsOf,
+  type Place,
+  type Result,
+  startByMsOf,
+  statusOf,
+  type Task,
+  type TaskExtras,
+} from "@codeq/queue";
+import type { Counts } from "../../core/records/counts.ts";
+import { placeOf } from "../../core/search/task-filter.ts";
+import type { Timestamps } from "../../core/timestamps.ts";
+import type { TaskExplanation } from "../../features/explain/explain-task.ts";
+import type { WorkerExplanation } from "../../features/explain/explain-worker.ts";
+import type { SubmittedResult } from "../../features/tasks/submit-result.ts";
+import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
+
+const locations = {
+  ready: "PENDING_LIST",
+  delayed: "DELAYED_ZSET",
+  leased: "INPROG_SET",
+  dead: "DLQ_SET",
+  done: "NONE",
+} as const satisfies Record<Place["in"], string>;
+
+/** Of a reason in an event; the task has the whole of it. */
+const reasonCharsMax = 256;
+/** Of a result in an event. */
+const resultCharsMax = 64 * 1024;
+
+export class JsonCodec {
+  readonly #timestamps: Timestamps;
+  #lastEvent: TaskEvent | undefined;
+  #lastEventText = "";
+  #lastSummary: FeedSummary | undefined;
+  #lastSummaryText = "";
+
+  constructor(timestamps: Timestamps) {
+    this.#timestamps = timestamps;
+  }
+
+  task(task: Task, payload: string): string {
+    return `${this.#open(task, payload)}}`;
+  }
+
+  /** With the attempts that there were. */
+  taskWithHistory(task: Task, payload: string): string {
+    return `${this.#open(task, payload)}${this.#history(task)}${this.#report(task)}}`;
+  }
+
+  /** Empty for a task that nobody ever had. */
+  #history(task: Task): string {
+    const attempts = attemptsOf(task);
+    if (attempts.length === 0) return "";
+    const shown = attempts.map((each) => this.#attempt(each)).join(",");
+    const omitted = task.leaseToken - attempts.length;
+    const count = omitted > 0 ? `,"attemptsOmitted":${omitted}` : "";
+    return `,"attemptHistory":[${shown}]${count}`;
+  }
+
+  /** What its workers said. */
+  #report({ trail }: Task): string {
+    const { progress, logs = [] } = trail ?? {};
+    let text = "";
+    if (progress !== undefined) {
+      const { percent, text: said, atMs } = progress;
+      text += `,"progress":${JSON.stringify({ percent, text: said, at: this.instant(atMs) })}`;
+    }
+    if (logs.length === 0) return text;
+    const lines = logs.map(({ atMs, text: said }) => ({ at: this.instant(atMs), text: said }));
+    return `${text},"logs":${JSON.stringify(lines)}`;
+  }
+
+  #attempt({ startedMs, endedMs, outcome, error, delayMs, leaseToken, workerId }: Attempt): string {
+    return JSON.stringify({
+      workerId,
+      leaseToken,
+      startedAt: this.instant(startedMs),
+      endedAt: endedMs === undefined ? undefined : this.instant(endedMs),
+      outcome,
+      error: error === "" ? undefined : error,
+      delaySeconds: delayMs === 0 ? undefined : delayMs / 1000,
+    });
+  }
+
+  /** A task as administrators see it in full. */
+  inspectedTask(task: Task, payload: string | undefined): string {
+    const listed = this.listedTask(task, payload).slice(0, -1);
+    return `${listed}${this.#history(task)}${this.#report(task)}}`;
+  }
+
+  /** A task as administrators see it, with its place and its times; long payloads are left out. */
+  listedTask(task: Task, payload: string | undefined): string {
+    const { place } = task;
+    let text = `${this.#open(task, payload)},"place":"${placeOf(task)}"`;
+    if (payload === undefined) text += `,"payloadOmitted":true`;
+    text += optional("idempotencyKey", task.idempotencyKey);
+    if (task.cancelMs !== 0) text += `,"cancelledUntil":"${this.instant(task.cancelMs)}"`;
+    if (place.in === "delayed") text += `,"dueAt":"${this.instant(place.dueMs)}"`;
+    if (place.in === "done") text += optional("workerId", place.workerId);
+    if (place.in === "dead" || place.in === "done") {
+      text += `,"endedAt":"${this.instant(place.atMs)}"`;
+      if (place.expiresMs !== undefined) text += `,"expiresAt":"${this.instant(place.expiresMs)}"`;
+    }
+    return `${text}}`;
+  }
+
+  /** All but the closing brace. */
+  #open(task: Task, payload: string | undefined): string {
+    const { place } = task;
+    let text = `{"id":"${task.id}","command":"${task.command}"`;
+    if (payload !== undefined) text += `,"payload":${JSON.stringify(payload)}`;
+    if (task.priority !== 0) text += `,"priority":${task.priority}`;
+    text += optional("webhook", task.webhook);
+    text += optional("traceParent", task.traceParent);
+    text += optional("traceState", task.traceState);
+    text += `,"status":"${statusOf(place)}","lastKnownLocation":"${locations[place.in]}"`;
+    if (place.in === "delayed") text += `,"runAt":"${this.#timestamps.local(place.dueMs)}"`;
+    if (place.in === "leased") {
+      text += optional("workerId", place.workerId);
+      text += `,"leaseUntil":"${this.#timestamps.seconds(place.untilMs)}"`;
+    }
+    if (task.attempts !== 0) text += `,"attempts":${task.attempts}`;
+    text += `,"maxAttempts":${task.maxAttempts}`;
+    text += optional("error", task.error);
+    if (place.in === "dead" || place.in === "done")
+      text += `,"resultKey":"codeq/results/${task.id}"`;
+    text += optional("tenantId", task.tenantId);
+    text += `,"createdAt":"${this.#timestamps.local(task.createdMs)}"`;
+    text += `,"updatedAt":"${this.#timestamps.local(task.updatedMs)}"`;
+    if (place.in === "leased") text += `,"leaseToken":${task.leaseToken}`;
+    if (task.repairs !== undefined) {
+      text += optional("replayOf", task.repairs.replayOf);
+      text += optional("replayedAs", task.repairs.replayedAs);
+    }
+    if (task.replays !== 0) text += `,"replays":${task.replays}`;
+    if (task.extras !== undefined) text += this.#extras(task, task.extras);
+    return text;
+  }
+
+  #extras(task: Task, { tags, timeoutMs, ttlMs }: TaskExtras): string {
+    let text = tags.length === 0 ? "" : `,"tags":${JSON.stringify(tags)}`;
+    if (timeoutMs !== 0) text += `,"timeoutSeconds":${timeoutMs / 1000}`;
+    if (ttlMs !== 0) text += `,"ttlSeconds":${ttlMs / 1000}`;
+    const startByMs = startByMsOf(task);
+    if (startByMs !== undefined) text += `,"startBy":"${this.#timestamps.local(startByMs)}"`;
+    return text;
+  }
+
+  result(result: Result): string {
+    let text = `{"taskId":"${result.taskId}","status":"${result.status}"`;
+    if (result.resultJson !== "" && !/^\{\s*\}$/.test(result.resultJson)) {
+      text += `,"result":${result.resultJson}`;
+    }
+    text += optional("error", result.error);
+    if (result.artifacts.length > 0) text += `,"artifacts":${JSON.stringify(result.artifacts)}`;
+    return `${text},"completedAt":"${this.#timestamps.local(result.completedMs)}"}`;
+  }
+
+  /** The last event of a task; of a long result only how it ended. */
+  resultEvent(result: Result): string {
+    const isLong = result.resultJson.length > resultCharsMax;
+    const shown = this.result(isLong ? { ...result, resultJson: "" } : result).slice(1);
+    return `{"event":"result",${isLong ? `"resultOmitted":true,` : ""}${shown}`;
+  }
+
+  /** What a submit is answered with: the record, and whether it was there already. */
+  submitted({ repeated, bodyDiffered, ...result }: SubmittedResult): string {
+    const text = this.result(result);
+    if (repeated === undefined) return text;
+    const differed = bodyDiffered === undefined ? "" : `,"bodyDiffered":true`;
+    return `${text.slice(0, -1)},"repeated":true${differed}}`;
+  }
+
+  taskExplanation({
+    task,
+    rule,
+    why,
+    pause,
+    ahead,
+    startsIn,
+    queue,
+    workers,
+  }: TaskExplanation): string {
+    const { place } = task;
+    return JSON.stringify({
+      taskId: task.id,
+      command: task.command,
+      place: placeOf(task),
+      rule,
+      why,
+      dueAt: place.in === "delayed" ? this.instant(place.dueMs) : undefined,
+      workerId: place.in === "leased" ? place.workerId : undefined,
+      since: place.in === "leased" ? this.instant(place.sinceMs) : undefined,
+      leaseUntil: place.in === "leased" ? this.instant(place.untilMs) : undefined,
+      paused: pause && { by: pause.by, at: this.instant(pause.atMs), ...reasonOf(pause) },
+      ahead,
+      startsIn,
+      queue: {
+        ready: queue.ready,
+        delayed: queue.delayed,
+        inProgress: queue.leased,
+        endedPerMinute: queue.endedPerMinute,
+      },
+      workers,
+    });
+  }
+
+  workerExplanation({ asksFor, queues, connected, ...rest }: WorkerExplanation): string {
+    return JSON.stringify({
+      ...rest,
+      streams: connected?.streams ?? 0,
+      connectedAt: connected && this.instant(connected.sinceMs),
+      asksFor: rest.claims === 0 ? undefined : (asksFor ?? "all"),
+      queues: queues.map(({ queue, leased, pause, ...each }) => ({
+        command: queue,
+        ...each,
+        inProgress: leased,
+        paused: pause && { by: pause.by, at: this.instant(pause.atMs), ...reasonOf(pause) },
+      })),
+    });
+  }
+
+  /** The same event goes to all its readers one after the other, and is written once. */
+  event(event: TaskEvent): string {
+    if (event === this.#lastEvent) return this.#lastEventText;
+    const { event: name, atMs, reason, ...fields } = event;
+    const time = this.#timestamps.local(atMs);
+    const cut = reason === undefined ? {} : { reason: reason.slice(0, reasonCharsMax) };
+    this.#lastEventText = JSON.stringify({ event: name, time, ...fields, ...cut });
+    this.#lastEvent = event;
+    return this.#lastEventText;
+  }
+
+  /** The same summary goes to all its readers one after the other, and is written once. */
+  summary(summary: FeedSummary): string {
+    if (summary === this.#lastSummary) return this.#lastSummaryText;
+    const { atMs, queues, others } = summary;
+    this.#lastSummary = summary;
+    this.#lastSummaryText = JSON.stringify({
+      event: "summary",
+      time: this.#timestamps.local(atMs),
+      queues: Object.fromEntries(queues),
+      ...(others === 0 ? {} : { others }),
+    });
+    return this.#lastSummaryText;
+  }
+
+  instant(ms: number): string {
+    return this.#timestamps.local(ms);
+  }
+
+  /** Whole seconds in the configured time zone. */
+  seconds(ms: number): string {
+    return this.#timestamps.seconds(ms);
+  }
+}
+
+export function queueStats(command: string, counts: Counts, more: object): string {
+  return JSON.stringify({
+    command,
+    ready: counts.ready.reduce((sum, count) => sum + count, 0),
+    delayed: counts.delayed,
+    inProgress: counts.leased,
+    dlq: counts.dead,
+    failed: counts.failed,
+    ...more,
+  });
+}
+
+/** The flat map of bucket names that existing dashboards read; only buckets that hold something. */
+export function queueBuckets(
+  tenantId: string,
+  queues: readonly { readonly queue: string; readonly counts: Counts }[],
+): string {
+  const buckets: Record<string, number> = {};
+  for (const { queue, counts } of queues) {
+    const prefix = tenantId === "" ? `codeq:q:${queue}` : `codeq:q:${queue}:${tenantId}`;
+    for (const [priority, count] of counts.ready.entries()) {
+      if (count > 0) buckets[`${prefix}:pending:${priority}`] = count;
+    }
+    if (counts.leased > 0) buckets[`${prefix}:inprog`] = counts.leased;
+    if (counts.delayed > 0) buckets[`${prefix}:delayed`] = counts.delayed;
+    if (counts.dead > 0) buckets[`${prefix}:dlq`] = counts.dead;
+  }
+  return JSON.stringify(buckets);
+}
+
+function reasonOf({ reason }: { readonly reason: string }): { reason?: string } {
+  return reason === "" ? {} : { reason };
+}
+
+function optional(name: string, value: string): string {
+  return value === "" ? "" : `,"${name}":${JSON.stringify(value)}`;
+}

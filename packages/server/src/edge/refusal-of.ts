@@ -1,0 +1,77 @@
+/** The answer to a verb that was not carried out. */
+import { FaultError } from "@codeq/engine";
+import type { ErrorCode } from "@codeq/protocol";
+import type { NotAllowedPriority, Refused, Waiter } from "../core/broker/verbs.ts";
+import { type Answer, type Refusal, refusal, type Server } from "./operation.ts";
+import { overQuota } from "./over-quota.ts";
+
+export function refusalOf(server: Pick<Server, "events">, why: Refused): Refusal {
+  if (why instanceof FaultError) return refusal(codeOf(why));
+  if (why.code === "quota_exceeded") return overQuota(server, why.exceeded);
+  return why.code === "priority_not_allowed" ? notAllowed(why) : refusal(why.code);
+}
+
+export function notAllowed({ code, priority, tiers }: NotAllowedPriority): Refusal {
+  return refusal(
+    code,
+    `priority ${priority} is not allowed by the topic; allowed: ${tiers.join(", ")}`,
+  );
+}
+
+function codeOf(fault: FaultError): ErrorCode {
+  switch (fault.code) {
+    case "disk_full":
+      return "disk_full";
+    case "closed":
+      return "shutting_down";
+    case "corrupt":
+      return "data_damaged";
+    case "not_leader":
+      return "no_leader";
+    case "unknown":
+      return "outcome_unknown";
+    case "behind":
+    case "storage_failed":
+    case "locked":
+    case "format":
+      return "storage_failed";
+  }
+}
+
+/** What a storage that takes nothing is answered with; the rules refuse with none of these. */
+const faultCodes: ReadonlySet<ErrorCode> = new Set([
+  "disk_full",
+  "no_leader",
+  "outcome_unknown",
+  "shutting_down",
+  "storage_failed",
+]);
+
+export function isFault(answer: Answer<unknown>): answer is Refusal {
+  return !answer.ok && faultCodes.has(answer.code);
+}
+
+const unknownCodes: ReadonlySet<ErrorCode> = new Set([
+  "outcome_unknown",
+  "shutting_down",
+  "storage_failed",
+]);
+
+/** Whether the change may have been kept although it was refused. */
+export function isUnknown(answer: Answer<unknown>): boolean {
+  return !answer.ok && unknownCodes.has(answer.code);
+}
+
+/** Asks a verb and answers with a promise; what is refused before that is returned by `ask`. */
+export function answerOf<T>(
+  server: Pick<Server, "events">,
+  ask: (waiter: Waiter<T>) => Refusal | undefined,
+): Promise<Answer<T>> {
+  return new Promise((resolve) => {
+    const refused = ask({
+      durable: (value) => resolve({ ok: true, value }),
+      refused: (why) => resolve(refusalOf(server, why)),
+    });
+    if (refused !== undefined) resolve(refused);
+  });
+}

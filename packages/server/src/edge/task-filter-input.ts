@@ -1,0 +1,148 @@
+/** A filter as callers write it: texts, each of which may be invalid. */
+import { limits } from "@codeq/protocol";
+import { queueOf } from "@codeq/queue";
+import { fingerprintPattern } from "../core/search/failure-fingerprint.ts";
+import { type PayloadCondition, type TaskFilter, taskPlaces } from "../core/search/task-filter.ts";
+import { type Answer, refusal } from "./operation.ts";
+import { parseInstant } from "./parse-instant.ts";
+
+export { taskPlaces } from "../core/search/task-filter.ts";
+
+/** The names of filters, as they stand in a query or a body. */
+export const filterNames = [
+  "command",
+  "place",
+  "priority",
+  "worker",
+  "createdAfter",
+  "createdBefore",
+  "endedAfter",
+  "endedBefore",
+  "error",
+  "group",
+  "idempotencyKey",
+  "payload",
+  "tag",
+  "id",
+] as const;
+
+export type FilterName = (typeof filterNames)[number];
+export type FilterInput = Readonly<Partial<Record<FilterName, string | undefined>>>;
+
+/** What is empty is refused: taken for no condition, it could hit far more than was meant. */
+export function readFilter(input: FilterInput): Answer<TaskFilter> {
+  const filter: { -readonly [Name in keyof TaskFilter]: TaskFilter[Name] } = {};
+  for (const name of filterNames) {
+    const text = input[name];
+    if (text === undefined) continue;
+    if (text === "") return invalid(name, "is empty");
+    if (text.length > limits.filterCharsMax) {
+      return invalid(name, `is longer than ${limits.filterCharsMax} characters`);
+    }
+    const problem = readers[name](text, filter);
+    if (problem !== undefined) return invalid(name, problem);
+  }
+  return { ok: true, value: filter };
+}
+
+/** For the audit trail: of a payload only the path, because not everybody may see what is in it. */
+export function describeFilter(input: FilterInput): string {
+  const given = filterNames.flatMap((name) => {
+    const text = input[name];
+    if (text === undefined) return [];
+    return name === "payload"
+      ? `payload=${payloadCondition(text)?.path.join(".") ?? ""}`
+      : `${name}=${text}`;
+  });
+  return given.join(" ");
+}
+
+type Filter = { -readonly [Name in keyof TaskFilter]: TaskFilter[Name] };
+/** Adds a condition to the filter, or says what is wrong with its text. */
+type Read = (text: string, to: Filter) => string | undefined;
+
+const idPartPattern = /^[0-9a-f-]{4,36}$/;
+
+const readers: Readonly<Record<FilterName, Read>> = {
+  command: (text, to) => {
+    if (!limits.commandPattern.test(text)) return "is not a command";
+    to.queue = queueOf(text);
+    return undefined;
+  },
+  place: (text, to) => {
+    const place = taskPlaces.find((each) => each === text);
+    if (place === undefined) return `must be one of ${taskPlaces.join(", ")}`;
+    to.place = place;
+    return undefined;
+  },
+  priority: (text, to) => {
+    if (!/^[0-9]$/.test(text)) return `must be a number from 0 to ${limits.priorityMax}`;
+    to.priority = Number(text);
+    return undefined;
+  },
+  worker: (text, to) => {
+    to.worker = text;
+    return undefined;
+  },
+  createdAfter: instant("createdFromMs"),
+  createdBefore: instant("createdToMs"),
+  endedAfter: instant("endedFromMs"),
+  endedBefore: instant("endedToMs"),
+  error: (text, to) => {
+    to.error = text;
+    return undefined;
+  },
+  group: (text, to) => {
+    if (!fingerprintPattern.test(text)) return "must be the id of a failure group";
+    to.group = text;
+    return undefined;
+  },
+  idempotencyKey: (text, to) => {
+    to.idempotencyKey = text;
+    return undefined;
+  },
+  payload: (text, to) => {
+    const condition = payloadCondition(text);
+    if (condition === undefined) return "must be <path>:<value>, such as customer.id:42";
+    to.payload = condition;
+    return undefined;
+  },
+  tag: (text, to) => {
+    const tags = text.split(",");
+    if (!tags.every((tag) => limits.tagPattern.test(tag)))
+      return "must be a tag, or several tags separated by commas";
+    to.tags = tags;
+    return undefined;
+  },
+  id: (text, to) => {
+    if (!isIdPart(text)) return idPartProblem;
+    to.idPart = text.toLowerCase();
+    return undefined;
+  },
+};
+
+function instant(name: "createdFromMs" | "createdToMs" | "endedFromMs" | "endedToMs"): Read {
+  return (text, to) => {
+    const ms = parseInstant(text);
+    if (ms === undefined) return "must be a time such as 2030-01-02T03:04:05Z (RFC3339)";
+    to[name] = ms;
+    return undefined;
+  };
+}
+
+export const idPartProblem: string = `must be an id, or at least ${limits.idPartCharsMin} characters of its beginning or its end`;
+
+export function isIdPart(text: string): boolean {
+  return idPartPattern.test(text.toLowerCase());
+}
+
+function payloadCondition(text: string): PayloadCondition | undefined {
+  const at = text.indexOf(":");
+  if (at <= 0) return undefined;
+  const path = text.slice(0, at).split(".");
+  return path.includes("") ? undefined : { path, value: text.slice(at + 1) };
+}
+
+function invalid(name: string, problem: string): Answer<never> {
+  return refusal("invalid_argument", `invalid '${name}': it ${problem}`);
+}

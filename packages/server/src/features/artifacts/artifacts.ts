@@ -1,0 +1,327 @@
+/**
+ * Files that workers send with a result, or earlier while they hold the lease. Every upload has its own key,
+ * which is not visible before the result is committed or the file is attached to the task. Files of uploads
+ * that did not get that far are removed with the upload, or found by the sweep.
+ */
+import { createHash } from "node:crypto";
+import type { Readable } from "node:stream";
+import { limits } from "@codeq/protocol";
+import type { Artifact, TaskId, TenantId } from "@codeq/queue";
+import type { Config } from "../../config/settings.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { RandomBytes } from "../../core/task-ids.ts";
+import { problemOfName } from "./artifact-name.ts";
+import {
+  ArtifactFault,
+  type ArtifactKey,
+  type ArtifactProvider,
+  type ByteRange,
+} from "./artifact-provider.ts";
+import { artifactKey, artifactUrl } from "./artifact-url.ts";
+import { IdleError, limitIdle } from "./idle-limit.ts";
+import { UploadSlots } from "./upload-slots.ts";
+
+/** The task that a file belongs to. */
+export interface FileOwner {
+  readonly tenantId: TenantId;
+  readonly id: TaskId;
+}
+
+export interface ArtifactFile {
+  readonly name: string;
+  /** Passed through when it is given. */
+  readonly url: string;
+  readonly contentBase64: string;
+  readonly contentType: string;
+}
+
+export interface StoredArtifacts {
+  readonly artifacts: readonly Artifact[];
+  /** To be called when it is decided whether they belong to a task; removes them if not. */
+  readonly settle: (isKept: boolean) => Promise<void>;
+}
+
+export interface Upload {
+  readonly name: string;
+  readonly content: AsyncIterable<Uint8Array>;
+  readonly contentType: string;
+}
+
+/** The URLs that a task names; none while it has none. */
+export type References = readonly string[] | "task is gone" | "cannot be read";
+
+type Stored = { readonly ok: true; readonly value: StoredArtifacts } | Refused;
+
+interface Refused {
+  readonly ok: false;
+  readonly code: "invalid_argument" | "overloaded" | "artifact_too_large" | "artifacts_unavailable";
+  readonly text: string;
+  readonly retryAfterMs?: number;
+}
+
+const noFiles: StoredArtifacts = { artifacts: [], settle: async () => {} };
+const retryAfterMs = 1000;
+const crowded: Refused = {
+  ok: false,
+  code: "overloaded",
+  text: "too many artifacts are being stored; try again",
+  retryAfterMs,
+};
+/** Files of one submit that are stored at the same time. */
+const perSubmitMax = 5;
+const uploadBytes = 8;
+const typePattern = /^[\w.+-]{1,100}\/[\w.+-]{1,100}(;[\x20-\x7e]{0,100})?$/;
+const unknownType = "application/octet-stream";
+
+const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+type ArtifactLimits = Pick<Config, "externalUrl" | "artifactBytesMax" | "artifactUploadsMax">;
+
+export class Artifacts {
+  readonly #provider: ArtifactProvider;
+  readonly #settings: ArtifactLimits;
+  readonly #randomBytes: RandomBytes;
+  readonly #clock: Clock;
+  /** Keys of uploads that are not decided yet. */
+  readonly #unsettled: Set<string> = new Set();
+  /** Files that arrive while they are stored, at the speed of their senders. */
+  readonly #uploads: UploadSlots;
+  /** Files inside of results, which are in memory. */
+  readonly #inline: UploadSlots;
+
+  constructor(parts: {
+    readonly provider: ArtifactProvider;
+    readonly settings: ArtifactLimits;
+    readonly randomBytes: RandomBytes;
+    readonly clock: Clock;
+  }) {
+    this.#provider = parts.provider;
+    this.#settings = parts.settings;
+    this.#randomBytes = parts.randomBytes;
+    this.#clock = parts.clock;
+    this.#uploads = new UploadSlots(parts.settings.artifactUploadsMax, parts.clock);
+    this.#inline = new UploadSlots(parts.settings.artifactUploadsMax, parts.clock);
+  }
+
+  get bytesMax(): number {
+    return this.#settings.artifactBytesMax;
+  }
+
+  /** Links first, in order, then the files; entries with neither are dropped. */
+  async store({ tenantId, id }: FileOwner, files: readonly ArtifactFile[]): Promise<Stored> {
+    const links = files.filter(({ url }) => url !== "").map(({ name, url }) => ({ name, url }));
+    const inline = files.filter(({ url, contentBase64 }) => url === "" && contentBase64 !== "");
+    for (const { name, contentBase64 } of inline) {
+      const problem = problemOfName(name);
+      if (problem !== undefined) return refused(name, `upload: ${problem}`);
+      if (!isBase64(contentBase64)) {
+        return refused(name, "base64 decode: only the standard alphabet is accepted");
+      }
+    }
+    const twice = inline.find(({ name }, at) => inline.findIndex((u) => u.name === name) !== at);
+    if (twice !== undefined) return refused(twice.name, "upload: the name is there twice");
+    const uploads = inline.map(({ name, contentBase64, contentType }) => {
+      return { name, contentType, content: once(Buffer.from(contentBase64, "base64")) };
+    });
+    const putOne: PutOne = (key, each) => this.#putInTurn(tenantId, key, each);
+    const stored = uploads.length === 0 ? ok(noFiles) : await this.#putAll(id, uploads, putOne);
+    if (!stored.ok) return stored;
+    const { artifacts, settle } = stored.value;
+    return ok({ artifacts: [...links, ...artifacts], settle });
+  }
+
+  /** One file that comes as a stream. Refused at once when too many are under way. */
+  async upload({ tenantId, id }: FileOwner, upload: Upload): Promise<Stored> {
+    const problem = problemOfName(upload.name);
+    if (problem !== undefined) return refused(upload.name, `upload: ${problem}`);
+    if (!this.#uploads.takeNow(tenantId)) return crowded;
+    try {
+      const content = limitIdle(upload.content, this.#clock);
+      return await this.#putAll(id, [{ ...upload, content }], (...of) => this.#put(...of));
+    } finally {
+      this.#uploads.giveBack(tenantId);
+    }
+  }
+
+  /** Undefined when it is not there. */
+  open(id: TaskId, artifact: Artifact, range: ByteRange): Promise<Readable | undefined> {
+    const key = artifactKey(id, artifact);
+    return key === undefined ? Promise.resolve(undefined) : this.#provider.open(key, range);
+  }
+
+  link(id: TaskId, artifact: Artifact): Promise<string | undefined> {
+    const key = artifactKey(id, artifact);
+    const type = artifact.contentType ?? unknownType;
+    return key === undefined ? Promise.resolve(undefined) : this.#provider.link(key, type);
+  }
+
+  /** Removes one that a task had attached and has no more. */
+  async remove(id: TaskId, artifact: Artifact): Promise<void> {
+    const key = artifactKey(id, artifact);
+    // What cannot be removed now is found by the sweep.
+    if (key !== undefined) await this.#provider.remove([key]).catch(() => {});
+  }
+
+  /** Removes what no task names, and says how much that was. */
+  async collect(referencesOf: (id: TaskId) => MaybePromise<References>): Promise<number> {
+    let removed = 0;
+    const { collectAfterMs } = this.#provider;
+    for await (const { key, storedMs } of this.#provider.list()) {
+      const isYoung = this.#clock.nowMs() - storedMs < collectAfterMs;
+      // In this order: an upload that is settled has been decided.
+      if (isYoung || this.#unsettled.has(textOf(key))) continue;
+      if (isNamed(key, await referencesOf(key.id))) continue;
+      await this.#provider.remove([key]);
+      removed += 1;
+    }
+    await this.#provider.sweep();
+    return removed;
+  }
+
+  /** All of them, or none. */
+  async #putAll(id: TaskId, uploads: readonly Upload[], putOne: PutOne): Promise<Stored> {
+    const keys = uploads.map(({ name }) => ({ id, upload: this.#drawUpload(), name }));
+    for (const key of keys) this.#unsettled.add(textOf(key));
+    const settle = (isKept: boolean): Promise<void> => this.#settle(keys, isKept);
+    const artifacts: Artifact[] = [];
+    let next = 0;
+    const work = async (): Promise<void> => {
+      for (let at = next++; at < uploads.length; at = next++) {
+        const stored = putOne(keys[at] as ArtifactKey, uploads[at] as Upload);
+        // One that fails ends all: the rest is not begun.
+        stored.catch(() => {
+          next = uploads.length;
+        });
+        artifacts.push(await stored);
+      }
+    };
+    const workers = Array.from({ length: Math.min(perSubmitMax, uploads.length) }, work);
+    const done = await Promise.allSettled(workers);
+    const failed = done.find((each) => each.status === "rejected");
+    if (failed === undefined) return ok({ artifacts, settle });
+    await settle(false);
+    return this.#refusalOf(failed.reason);
+  }
+
+  async #put(key: ArtifactKey, { name, content, contentType }: Upload): Promise<Artifact> {
+    const type = typePattern.test(contentType) ? contentType : unknownType;
+    const measure = new Measure(name, this.bytesMax);
+    await this.#provider.put(key, measure.through(content), type);
+    const url = artifactUrl(this.#settings.externalUrl, key);
+    return { name, url, bytes: measure.bytes, sha256: measure.sha256, contentType: type };
+  }
+
+  async #putInTurn(tenantId: TenantId, key: ArtifactKey, upload: Upload): Promise<Artifact> {
+    if (!(await this.#inline.take(tenantId))) throw new CrowdedError();
+    try {
+      return await this.#put(key, upload);
+    } finally {
+      this.#inline.giveBack(tenantId);
+    }
+  }
+
+  async #settle(keys: readonly ArtifactKey[], isKept: boolean): Promise<void> {
+    // What cannot be removed now is found by the sweep.
+    if (!isKept) await this.#provider.remove(keys).catch(() => {});
+    for (const key of keys) this.#unsettled.delete(textOf(key));
+  }
+
+  #drawUpload(): string {
+    const bytes = Buffer.alloc(uploadBytes);
+    this.#randomBytes(bytes);
+    return bytes.toString("hex");
+  }
+
+  #refusalOf(error: unknown): Refused {
+    if (error instanceof TooLargeError) {
+      return { ok: false, code: "artifact_too_large", text: error.message };
+    }
+    if (error instanceof CutOffError) return refused(error.artifact, `upload: ${error.message}`);
+    if (error instanceof CrowdedError) return crowded;
+    if (!(error instanceof ArtifactFault)) throw error;
+    const later = error.isTemporary ? { retryAfterMs } : {};
+    return { ok: false, code: "artifacts_unavailable", text: error.message, ...later };
+  }
+}
+
+type PutOne = (key: ArtifactKey, upload: Upload) => Promise<Artifact>;
+
+class TooLargeError extends Error {}
+
+class CrowdedError extends Error {}
+
+class CutOffError extends Error {
+  readonly artifact: string;
+
+  constructor(artifact: string, cause: unknown) {
+    super(cause instanceof IdleError ? cause.message : "it was cut off", { cause });
+    this.artifact = artifact;
+  }
+}
+
+/** Counts what passes through, and makes its checksum. */
+class Measure {
+  bytes = 0;
+  readonly #hash = createHash("sha256");
+  readonly #name: string;
+  readonly #bytesMax: number;
+
+  constructor(name: string, bytesMax: number) {
+    this.#name = name;
+    this.#bytesMax = bytesMax;
+  }
+
+  get sha256(): string {
+    return this.#hash.copy().digest("hex");
+  }
+
+  async *through(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    const pieces = content[Symbol.asyncIterator]();
+    for (;;) {
+      const next = await pieces.next().catch((error: unknown) => {
+        throw new CutOffError(this.#name, error);
+      });
+      if (next.done === true) return;
+      this.bytes += next.value.length;
+      if (this.bytes > this.#bytesMax)
+        throw new TooLargeError(tooLarge(this.#name, this.#bytesMax));
+      this.#hash.update(next.value);
+      yield next.value;
+    }
+  }
+}
+
+export function tooLarge(name: string, bytesMax: number): string {
+  return `artifact ${shown(name)} upload: it has more than ${bytesMax} bytes (artifactBytesMax)`;
+}
+
+function ok(value: StoredArtifacts): { readonly ok: true; readonly value: StoredArtifacts } {
+  return { ok: true, value };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+/** Padding may be missing; one character alone beyond a multiple of four stands for no byte. */
+function isBase64(text: string): boolean {
+  return base64.test(text) && text.replace(/=+$/, "").length % 4 !== 1;
+}
+
+function isNamed(key: ArtifactKey, references: References): boolean {
+  if (typeof references === "string") return references === "cannot be read";
+  return references.some((url) => url.endsWith(`?upload=${key.upload}`));
+}
+
+function textOf({ id, upload }: ArtifactKey): string {
+  return `${id}/${upload}`;
+}
+
+function refused(name: string, why: string): Refused {
+  return { ok: false, code: "invalid_argument", text: `artifact ${shown(name)} ${why}` };
+}
+
+function shown(name: string): string {
+  return name.slice(0, limits.artifactNameCharsMax);
+}

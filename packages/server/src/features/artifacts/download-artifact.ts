@@ -1,0 +1,75 @@
+/** A file of a result: all of it, a part of it, or a link to it. */
+import type { Readable } from "node:stream";
+import type { Artifact, TaskId } from "@codeq/queue";
+import { type Answer, type Operation, refusal } from "../../edge/operation.ts";
+import { wholeId } from "../../edge/whole-id.ts";
+import type { ByteRange } from "./artifact-provider.ts";
+
+export interface DownloadArtifactInput<Id extends string> {
+  readonly id: Id;
+  readonly name: string;
+  /** As the header of HTTP says it; empty for all of it. */
+  readonly range: string;
+}
+
+export type DownloadedArtifact =
+  | { readonly link: string }
+  | {
+      readonly artifact: Artifact;
+      readonly content: Readable;
+      readonly range: ByteRange;
+      readonly isPart: boolean;
+    };
+
+export const downloadArtifact: Operation<DownloadArtifactInput<TaskId>, DownloadedArtifact> = {
+  name: "download_artifact",
+  access: "either",
+  scope: undefined,
+  showsPayloads: true,
+  run: async ({ queue, artifacts }, call, { id, name, range: asked }) => {
+    const { tenantId } = call.identity;
+    if ((await queue.get(tenantId, id)) === undefined) return refusal("task_not_found");
+    const result = await queue.result(tenantId, id);
+    const artifact = result?.artifacts.find((each) => each.name === name && isOurs(each));
+    if (artifact === undefined) return refusal("artifact_not_found");
+    const link = await artifacts.link(id, artifact);
+    if (link !== undefined) return { ok: true, value: { link } };
+    const bytes = artifact.bytes ?? 0;
+    const part = partOf(asked, bytes);
+    if (!part.ok) return part;
+    const range = part.value ?? { from: 0, to: bytes - 1 };
+    const content = await artifacts.open(id, artifact, range);
+    if (content === undefined) return refusal("artifact_not_found");
+    return { ok: true, value: { artifact, content, range, isPart: part.value !== undefined } };
+  },
+};
+
+/** The same for administrators, who may name another tenant and cut the id. */
+export const downloadAnyArtifact: Operation<DownloadArtifactInput<string>, DownloadedArtifact> = {
+  name: "download_any_artifact",
+  access: "viewer",
+  scope: undefined,
+  showsPayloads: true,
+  audit: { of: "other tenants", target: ({ id, name }) => `${id} ${name}` },
+  run: async (server, call, input) => {
+    const id = await wholeId(server, call, input.id);
+    return id.ok ? downloadArtifact.run(server, call, { ...input, id: id.value }) : id;
+  },
+};
+
+/** Whether the server keeps it; a link leads elsewhere. */
+function isOurs({ sha256 }: Artifact): boolean {
+  return sha256 !== undefined;
+}
+
+/** Undefined for all of it, which is also what several parts at once get, and what makes no sense. */
+function partOf(asked: string, bytes: number): Answer<ByteRange | undefined> {
+  const [, first = "", last = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(asked.trim()) ?? [];
+  if (first === "" && last === "") return { ok: true, value: undefined };
+  const from = first === "" ? Math.max(0, bytes - Number(last)) : Number(first);
+  const to = first === "" || last === "" ? bytes - 1 : Math.min(Number(last), bytes - 1);
+  if (from >= bytes || (first === "" && Number(last) === 0)) {
+    return { ...refusal("range_not_satisfiable"), details: { bytes } };
+  }
+  return { ok: true, value: to < from ? undefined : { from, to } };
+}

@@ -1,0 +1,158 @@
+/**
+ * An event feed as server-sent events. The reader takes what it can: nobody waits for it, and it
+ * costs a bounded amount of memory. What it cannot take is counted, and `missed` stands in the place
+ * of it.
+ *
+ *   following   events are held until the reader takes them; leaves when there is no room for one
+ *   behind      events are counted; leaves when the reader has taken half of what is held for it
+ *   ended       the last event says why; a reader that does not take it at once is cut off
+ */
+import { Readable } from "node:stream";
+import { type ErrorCode, errors } from "@codeq/protocol";
+import type { JsonCodec } from "../../edge/http/json-codec.ts";
+import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { OpenFeed } from "./watch-events.ts";
+
+/** What is held for a reader. */
+const heldCharsMax = 512 * 1024;
+/** What is handed to the connection at once. */
+const chunkChars = 64 * 1024;
+/** When a reader that lost its connection should come back. */
+const retryMs = 1000;
+
+export interface StreamAbout {
+  /** JSON text that is told first. */
+  readonly first?: string;
+  /** There is nothing more to tell than that. */
+  readonly isOver?: boolean;
+  /** Nothing comes after such an event. */
+  readonly isLast?: (event: TaskEvent) => boolean;
+  /** JSON text that is told at the end as `result`; undefined when there is none. */
+  readonly result?: () => Promise<string | undefined>;
+}
+
+export class EventStream extends Readable {
+  readonly #feed: OpenFeed;
+  readonly #codec: JsonCodec;
+  #held: string[] = [];
+  #heldChars = 0;
+  #missed = 0;
+  #isWanted = false;
+  #isOver = false;
+
+  readonly #about: StreamAbout;
+
+  constructor(feed: OpenFeed, codec: JsonCodec, about: StreamAbout = {}) {
+    super();
+    this.#feed = feed;
+    this.#codec = codec;
+    this.#about = about;
+    this.#hold(`retry: ${retryMs}\n\n`);
+    if (about.first !== undefined) this.#hold(eventText("task", about.first));
+    if (about.isOver === true) {
+      void this.#conclude();
+      return;
+    }
+    feed.readBy({
+      hear: (event) => this.#hear(event),
+      hearSummary: (summary) => this.#take(eventText("summary", this.#codec.summary(summary))),
+      beat: () => this.#beat(),
+      end: (code) => this.#end(code),
+    });
+  }
+
+  override _read(): void {
+    this.#isWanted = true;
+    this.#send();
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#feed.close();
+    this.#held = [];
+    done(error);
+  }
+
+  #hear(event: TaskEvent): boolean {
+    const text = eventText(event.event, this.#codec.event(event));
+    const isTaken = this.#take(text);
+    if (isTaken && this.#about.isLast?.(event) === true) void this.#conclude();
+    return isTaken;
+  }
+
+  /** False when there is no room for it. */
+  #take(text: string): boolean {
+    const room = this.#missed > 0 ? heldCharsMax / 2 : heldCharsMax;
+    if (this.#heldChars + text.length > room) {
+      this.#missed += 1;
+      return false;
+    }
+    this.#holdMissed();
+    this.#hold(text);
+    this.#send();
+    return true;
+  }
+
+  /** Nothing more happens: reports the result of the task. */
+  async #conclude(): Promise<void> {
+    this.#feed.close();
+    // Whoever wants it asks for it: the feed has told that the task has ended.
+    const result = await this.#about.result?.().catch(() => undefined);
+    if (this.destroyed) return;
+    if (result !== undefined) this.#hold(eventText("result", result));
+    this.#isOver = true;
+    this.#send();
+  }
+
+  /** A reader that has something to read already needs no sign of life. */
+  #beat(): void {
+    if (!this.#isWanted) return;
+    this.#hold(":\n\n");
+    this.#send();
+  }
+
+  #end(code: ErrorCode): void {
+    this.#holdMissed();
+    const reason = errors[code].text;
+    this.#hold(eventText("end", JSON.stringify({ event: "end", code, reason })));
+    this.#isOver = true;
+    this.#send();
+    setImmediate(() => {
+      if (!this.readableEnded) this.destroy();
+    });
+  }
+
+  #holdMissed(): void {
+    if (this.#missed === 0) return;
+    this.#hold(eventText("missed", JSON.stringify({ event: "missed", count: this.#missed })));
+    this.#missed = 0;
+  }
+
+  #hold(text: string): void {
+    this.#held.push(text);
+    this.#heldChars += text.length;
+  }
+
+  #send(): void {
+    if (!this.#isWanted) return;
+    if (this.#held.length === 0) this.#holdMissed();
+    if (this.#held.length === 0) {
+      if (this.#isOver) this.push(null);
+      return;
+    }
+    let count = 0;
+    let chars = 0;
+    while (count < this.#held.length && chars < chunkChars) {
+      chars += this.#held[count]?.length ?? 0;
+      count += 1;
+    }
+    const chunk = this.#held.splice(0, count).join("");
+    this.#heldChars -= chars;
+    this.#isWanted = false;
+    this.push(chunk);
+    if (this.#isOver && this.#held.length === 0) this.push(null);
+  }
+}
+
+function eventText(name: string, json: string): string {
+  return `event: ${name}\ndata: ${json}\n\n`;
+}

@@ -1,0 +1,40 @@
+/**
+ * Reports what happens to one task of the caller's tenant: its current state first, then every change until
+ * it has ended.
+ */
+import type { Result, TaskId } from "@codeq/queue";
+import type { ClaimedTask } from "../../core/broker/verbs.ts";
+import { type Operation, refusal } from "../../edge/operation.ts";
+import type { TaskEvent } from "../../telemetry/feed.ts";
+import { OpenFeed, refusalOfFeed } from "./watch-events.ts";
+
+export interface WatchedTask extends ClaimedTask {
+  readonly feed: OpenFeed;
+  /** The result of the task, once it has ended; undefined when it is gone. */
+  readonly result: () => Promise<Result | undefined>;
+}
+
+export const watchTask: Operation<{ readonly id: TaskId }, WatchedTask> = {
+  name: "watch_task",
+  access: "either",
+  scope: undefined,
+  showsPayloads: true,
+  run: async (server, call, { id }) => {
+    const wish = { wants: (event: TaskEvent) => event.taskId === id };
+    const refused = refusalOfFeed(server, call, wish);
+    if (refused !== undefined) return refused;
+    // Opened first: whatever happens after the look is heard.
+    const feed = new OpenFeed(server, call, wish);
+    const { tenantId } = call.identity;
+    const result = (): Promise<Result | undefined> => server.queue.result(tenantId, id);
+    try {
+      const found = await server.queue.get(tenantId, id);
+      if (found !== undefined) return { ok: true, value: { ...found, feed, result } };
+    } catch (error) {
+      feed.close();
+      throw error;
+    }
+    feed.close();
+    return refusal("not_found");
+  },
+};

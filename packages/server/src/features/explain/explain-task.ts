@@ -1,0 +1,204 @@
+/**
+ * Explains why a task is where it is: the reason, the tasks ahead of it, and an estimate of when it starts.
+ * The reason is the decision that a claim would make now.
+ */
+import { queueOf, type Task, type TaskId } from "@codeq/queue";
+import type { QueuePause } from "../../core/records/pause-record.ts";
+import {
+  type Ahead,
+  type AskingWorker,
+  asksFor,
+  type Explained,
+} from "../../core/search/explained.ts";
+import { counted } from "../../edge/counted.ts";
+import { type Operation, refusal, type Server } from "../../edge/operation.ts";
+import { wholeId } from "../../edge/whole-id.ts";
+
+/** What holds a task; the first that applies, in the order in which a claim would meet them. */
+export const holdRules = [
+  "expired",
+  "delayed",
+  "storage",
+  "lease_quota",
+  "paused",
+  "topic_limit",
+  "no_worker",
+  "no_worker_for_command",
+  "workers_busy",
+  "next",
+  "leased",
+  "dead",
+  "done",
+  "failed",
+] as const;
+
+export interface TaskExplanation {
+  readonly task: Task;
+  readonly rule: (typeof holdRules)[number];
+  /** For people. */
+  readonly why: string;
+  readonly pause: QueuePause | undefined;
+  readonly ahead: Ahead | undefined;
+  /** About when it is begun, in seconds from now; undefined when there is nothing to tell from. */
+  readonly startsIn: { readonly fromSeconds: number; readonly toSeconds: number } | undefined;
+  readonly queue: {
+    readonly ready: number;
+    readonly delayed: number;
+    readonly leased: number;
+    /** Attempts that ended in a minute; undefined when none did lately. */
+    readonly endedPerMinute: number | undefined;
+  };
+  readonly workers: {
+    /** Have a claim for its queue that waits. */
+    readonly asking: number;
+    /** Have a stream open, or a claim for whatever. */
+    readonly connected: number;
+  };
+}
+
+export const explainTask: Operation<{ readonly id: TaskId }, TaskExplanation> = {
+  name: "explain_task",
+  access: "either",
+  scope: undefined,
+  run: async (server, call, { id }) => {
+    const { tenantId } = call.identity;
+    const explained = await server.queue.explain({ tenantId, id });
+    if (explained === undefined) return refusal("not_found");
+    return { ok: true, value: explanationOf(server, explained) };
+  },
+};
+
+/** The same for administrators, who may name another tenant and cut the id. */
+export const explainAnyTask: Operation<{ readonly id: string }, TaskExplanation> = {
+  name: "explain_any_task",
+  access: "viewer",
+  scope: undefined,
+  audit: { of: "other tenants", target: ({ id }) => id },
+  run: async (server, call, input) => {
+    const id = await wholeId(server, call, input.id);
+    return id.ok ? explainTask.run(server, call, { id: id.value }) : id;
+  },
+};
+
+function explanationOf(server: Server, explained: Explained): TaskExplanation {
+  const { task, ahead, queue, obstacle } = explained;
+  const workers = workersOf(server, task);
+  const { rule, why } = ruleOf(server, explained, workers);
+  const { drain } = queue;
+  return {
+    task,
+    rule,
+    why,
+    pause: obstacle?.rule === "paused" ? obstacle.pause : undefined,
+    ahead,
+    startsIn: rule === "workers_busy" || rule === "next" ? startsIn(explained) : undefined,
+    queue: {
+      ready: queue.ready.reduce((sum, count) => sum + count, 0),
+      delayed: queue.delayed,
+      leased: queue.leased,
+      endedPerMinute: drain && Math.round(drain.high * 600) / 10,
+    },
+    workers: { asking: workers.asking, connected: workers.connected },
+  };
+}
+
+interface Workers {
+  readonly asking: number;
+  readonly connected: number;
+}
+
+function workersOf({ queue, workers }: Server, { tenantId, command }: Task): Workers {
+  const asking: readonly AskingWorker[] = queue.asking(tenantId);
+  const connected = new Set<string>(asking.map(({ workerId }) => workerId));
+  for (const [workerId] of workers.of(tenantId)) connected.add(workerId);
+  const name = queueOf(command);
+  return {
+    asking: asking.filter((each) => asksFor(each, name)).length,
+    connected: connected.size,
+  };
+}
+
+type Held = Pick<TaskExplanation, "rule" | "why">;
+
+function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
+  const { task } = explained;
+  const { place } = task;
+  switch (place.in) {
+    case "delayed":
+      if (explained.obstacle?.rule === "expired") return whyExpired(task);
+      return { rule: "delayed", why: `it waits for its time, ${utc(place.dueMs)}` };
+    case "leased": {
+      const cancelled =
+        task.cancelMs === 0 ? "" : "; it was cancelled and is about to be taken away";
+      const since = `${utc(place.sinceMs)}, until ${utc(place.untilMs)} unless it extends its lease`;
+      return { rule: "leased", why: `${place.workerId} has it since ${since}${cancelled}` };
+    }
+    case "dead":
+      return {
+        rule: "dead",
+        why: `it used up its ${counted(task.maxAttempts, "attempt")}: ${task.error}`,
+      };
+    case "done": {
+      if (place.how === "completed") return { rule: "done", why: `${place.workerId} completed it` };
+      return { rule: "failed", why: `it failed: ${task.error}` };
+    }
+    case "ready":
+      return whyReady(server, explained, workers);
+  }
+}
+
+function whyReady(server: Server, { task, obstacle, queue }: Explained, workers: Workers): Held {
+  switch (obstacle?.rule) {
+    case "expired":
+      return whyExpired(task);
+    case "storage":
+      return { rule: "storage", why: "the storage takes no changes now; see /healthz" };
+    case "lease_quota": {
+      const { limit = 0, current = 0 } = server.queue.exceededByLease(task.tenantId) ?? {};
+      const why = `its tenant has ${counted(current, "lease")} of the ${limit} that it may have`;
+      return { rule: "lease_quota", why };
+    }
+    case "paused": {
+      const { by, atMs, reason } = obstacle.pause;
+      const because = reason === "" ? "" : `: ${reason}`;
+      return { rule: "paused", why: `${by} paused its queue at ${utc(atMs)}${because}` };
+    }
+    case "topic_limit": {
+      const why = `its topic allows ${counted(obstacle.limit, "lease")} at a time, and all are in use`;
+      return { rule: "topic_limit", why };
+    }
+    case undefined:
+      return whyUnclaimed(queue.leased, workers);
+  }
+}
+
+function whyExpired({ extras }: Task): Held {
+  const why = `no worker began it by ${utc(extras?.startByMs ?? 0)}, and it is about to fail`;
+  return { rule: "expired", why };
+}
+
+/** Nothing holds it: it is for workers to ask. */
+function whyUnclaimed(leased: number, { asking, connected }: Workers): Held {
+  if (asking > 0) return { rule: "next", why: "a worker asks for its queue and gets it next" };
+  if (leased > 0) {
+    const why = `workers of its queue are busy with ${counted(leased, "task")}, and none asks for another`;
+    return { rule: "workers_busy", why };
+  }
+  if (connected === 0) return { rule: "no_worker", why: "no worker is connected" };
+  const are = connected === 1 ? "is" : "are";
+  const why = `${counted(connected, "worker")} ${are} connected, and none asks for its queue`;
+  return { rule: "no_worker_for_command", why };
+}
+
+function startsIn({ ahead, queue: { drain } }: Explained): TaskExplanation["startsIn"] {
+  if (ahead === undefined || drain === undefined) return undefined;
+  const before = ahead.higher + ahead.older;
+  const fromSeconds = Math.round(before / drain.high);
+  // A window in which nothing was begun says nothing about when the next one is.
+  const slowest = drain.low === 0 ? drain.high / 2 : drain.low;
+  return { fromSeconds, toSeconds: Math.ceil((before + 1) / slowest) };
+}
+
+function utc(ms: number): string {
+  return new Date(ms).toISOString();
+}

@@ -1,0 +1,144 @@
+/** Explains why a worker gets no tasks: what it asks for, and why each of these queues has no task for it. */
+import { limits } from "@codeq/protocol";
+import type { TenantId, WorkerId } from "@codeq/queue";
+import type { QueueCounts } from "../../core/broker/queue.ts";
+import type { PausedQueue } from "../../core/records/pause-record.ts";
+import type { AskingWorker } from "../../core/search/explained.ts";
+import type { ConnectedWorker } from "../../edge/connected-workers.ts";
+import { counted } from "../../edge/counted.ts";
+import { type Operation, refusal, type Server } from "../../edge/operation.ts";
+
+export const workerRules = [
+  "not_asking",
+  "lease_quota",
+  "no_work",
+  "paused",
+  "topic_limit",
+  "work_is_near",
+] as const;
+export const queueRules = ["empty", "delayed", "paused", "topic_limit", "ready"] as const;
+
+export interface WorkerExplanation {
+  readonly workerId: string;
+  readonly rule: (typeof workerRules)[number];
+  /** For people. */
+  readonly why: string;
+  readonly connected: ConnectedWorker | undefined;
+  readonly leases: number;
+  /** Its claims that wait. */
+  readonly claims: number;
+  /** What it asks for; undefined for every queue of the tenant. */
+  readonly asksFor: readonly string[] | undefined;
+  /** The queues that it asks for and that have tasks or are paused; the first ones. */
+  readonly queues: readonly ExplainedQueue[];
+}
+
+export interface ExplainedQueue {
+  readonly queue: string;
+  readonly rule: (typeof queueRules)[number];
+  readonly ready: number;
+  readonly delayed: number;
+  readonly leased: number;
+  readonly pause: PausedQueue | undefined;
+}
+
+const queuesShownMax = 100;
+
+export const explainWorker: Operation<{ readonly workerId: string }, WorkerExplanation> = {
+  name: "explain_worker",
+  access: "viewer",
+  scope: undefined,
+  audit: { of: "other tenants", target: ({ workerId }) => workerId },
+  run: async (server, call, { workerId }) => {
+    if (workerId.length > limits.tokenCharsMax) return refusal("not_found");
+    const { tenantId } = call.identity;
+    const asking = server.queue.asking(tenantId).find((each) => each.workerId === workerId);
+    const connected = new Map(server.workers.of(tenantId)).get(workerId as WorkerId);
+    const held = (await server.queue.leasesOf(tenantId)).workers;
+    const leases = held.find((each) => each.workerId === workerId)?.leases ?? 0;
+    if (asking === undefined && connected === undefined && leases === 0)
+      return refusal("not_found");
+    const queues = asking === undefined ? [] : await queuesOf(server, tenantId, asking);
+    const quota = server.queue.exceededByLease(tenantId);
+    const known = { asking, queues, quota, leases };
+    return {
+      ok: true,
+      value: {
+        workerId,
+        ...ruleOf(known),
+        connected,
+        leases,
+        claims: asking?.claims ?? 0,
+        asksFor: asking?.queues,
+        queues: queues.slice(0, queuesShownMax),
+      },
+    };
+  },
+};
+
+async function queuesOf(
+  { queue }: Server,
+  tenantId: TenantId,
+  { queues: asked }: AskingWorker,
+): Promise<readonly ExplainedQueue[]> {
+  const known = new Map<string, QueueCounts>();
+  for (const each of await queue.queuesOf(tenantId, false)) known.set(each.queue, each);
+  const pauses = new Map<string, PausedQueue>();
+  for (const each of await queue.pausesOf(tenantId)) pauses.set(each.queue, each);
+  const limits = new Map<string, number>();
+  for (const { name, policy } of await queue.topicsOf(tenantId)) {
+    if (policy.maxConsumers > 0) limits.set(name, policy.maxConsumers);
+  }
+  const names = asked ?? [...known.keys()];
+  return names.map((name) => {
+    const leasedMax = limits.get(name) ?? Number.POSITIVE_INFINITY;
+    return explained(name, known.get(name), { pause: pauses.get(name), leasedMax });
+  });
+}
+
+function explained(
+  queue: string,
+  of: QueueCounts | undefined,
+  { pause, leasedMax }: { readonly pause: PausedQueue | undefined; readonly leasedMax: number },
+): ExplainedQueue {
+  const ready = (of?.counts.ready ?? []).reduce((sum, count) => sum + count, 0);
+  const { delayed = 0, leased = 0 } = of?.counts ?? {};
+  const shown = { queue, ready, delayed, leased, pause };
+  if (pause !== undefined) return { ...shown, rule: "paused" };
+  if (ready === 0) return { ...shown, rule: delayed > 0 ? "delayed" : "empty" };
+  return { ...shown, rule: leased < leasedMax ? "ready" : "topic_limit" };
+}
+
+function ruleOf(known: {
+  readonly asking: AskingWorker | undefined;
+  readonly queues: readonly ExplainedQueue[];
+  readonly quota: { readonly limit: number; readonly current: number } | undefined;
+  readonly leases: number;
+}): Pick<WorkerExplanation, "rule" | "why"> {
+  const { asking, queues, quota, leases } = known;
+  if (asking === undefined) {
+    const busy = leases === 0 ? "" : `; it is busy with ${counted(leases, "task")}`;
+    return { rule: "not_asking", why: `no claim of it waits for tasks${busy}` };
+  }
+  if (quota !== undefined) {
+    const why = `its tenant has ${counted(quota.current, "lease")} of the ${quota.limit} that it may have`;
+    return { rule: "lease_quota", why };
+  }
+  if (queues.some(({ rule }) => rule === "ready")) {
+    return { rule: "work_is_near", why: "a task is ready and is about to be given out" };
+  }
+  const limited = queues.filter(({ rule }) => rule === "topic_limit");
+  if (limited.length > 0) {
+    const names = limited.map(({ queue }) => queue).join(", ");
+    const why = `tasks are ready, but as many are under way as the topics allow: ${names}`;
+    return { rule: "topic_limit", why };
+  }
+  const paused = queues.filter(({ rule, ready }) => rule === "paused" && ready > 0);
+  if (paused.length > 0) {
+    const names = paused.map(({ queue }) => queue).join(", ");
+    return { rule: "paused", why: `tasks are ready only in queues that are paused: ${names}` };
+  }
+  const delayed = queues.reduce((sum, each) => sum + each.delayed, 0);
+  const later = delayed === 0 ? "" : `; ${counted(delayed, "task")} due later`;
+  return { rule: "no_work", why: `no task is ready in the queues that it asks for${later}` };
+}

@@ -1,0 +1,76 @@
+/** A subscription to availability notifications as text, and the time of its last notification. */
+import { create, put, remove } from "@codeq/engine";
+import * as api from "@codeq/protocol/api";
+import type { TenantId } from "@codeq/queue";
+import type { RecordKind } from "../../core/control/control-records.ts";
+import {
+  subscriptionKey,
+  subscriptionsPrefix,
+  subscriptionTurnKey,
+  subscriptionTurnsPrefix,
+} from "../../core/store/keys.ts";
+import { fieldsOf, rowOf } from "../../core/store/row-of.ts";
+import type { RecordWrite } from "../../core/store/store.ts";
+
+declare const brand: unique symbol;
+
+export type SubscriptionId = string & { readonly [brand]: "SubscriptionId" };
+
+export type DeliveryMode = Subscription["mode"];
+export type Subscription = Omit<api.KeptOf<typeof api.Subscription>, "id"> & {
+  readonly id: SubscriptionId;
+  readonly tenantId: TenantId;
+};
+
+const row = rowOf({
+  ...fieldsOf(api.Subscription, "subscriptionId"),
+  ...fieldsOf(api.Topic, "tenantId"),
+  ...fieldsOf(api.Subscription, "callbackUrl", "eventTypes", "deliveryMode", "groupId"),
+  ...fieldsOf(api.Subscription, "minIntervalSeconds", "createdAt", "createdBy", "expiresAt"),
+});
+
+export function writeOfNewSubscription(subscription: Subscription): RecordWrite {
+  return create(keyOf(subscription), row.encode(subscription));
+}
+
+export function writeOfSubscription(subscription: Subscription): RecordWrite {
+  return put(keyOf(subscription), row.encode(subscription));
+}
+
+export function removalsOfSubscription(subscription: Subscription): RecordWrite[] {
+  return [remove(keyOf(subscription)), remove(subscriptionTurnKey(subscription.id))];
+}
+
+/** Notes when a subscriber was last told, which is also whose turn it is in its group. */
+export function writeOfTurn(id: SubscriptionId, toldMs: number): RecordWrite {
+  return put(subscriptionTurnKey(id), String(toldMs));
+}
+
+function keyOf({ tenantId, id }: Subscription): string {
+  return subscriptionKey(tenantId, id);
+}
+
+export const subscriptionRecords: RecordKind<Subscription> = {
+  prefix: subscriptionsPrefix,
+  decode: (text, name) => {
+    const subscription = decodeSubscription(text);
+    if (subscription === undefined) return undefined;
+    return keyOf(subscription) === subscriptionsPrefix + name ? subscription : undefined;
+  },
+};
+
+/** When a subscriber was last notified. */
+export interface SubscriberTurn {
+  readonly id: SubscriptionId;
+  readonly toldMs: number;
+}
+
+export const subscriberTurns: RecordKind<SubscriberTurn> = {
+  prefix: subscriptionTurnsPrefix,
+  decode: (text, name) => ({ id: name as SubscriptionId, toldMs: Number(text) }),
+};
+
+/** Undefined for what is no record. */
+export function decodeSubscription(text: string): Subscription | undefined {
+  return row.decode(text) as Subscription | undefined;
+}

@@ -1,0 +1,254 @@
+/**
+ * The producer stream: tasks arrive, and each is acknowledged when it is durable. A producer can also wait
+ * for any number of results on the stream, without a connection for each.
+ */
+import { producer } from "@codeq/protocol/wire";
+import type { Enqueued, Refused, Waiter } from "../../../core/broker/verbs.ts";
+import type { MaybePromise } from "../../../core/maybe-promise.ts";
+import type { Identity } from "../../../edge/access/identity.ts";
+import type { Caller } from "../../../edge/dispatch.ts";
+import {
+  type Conversation,
+  inMessages,
+  itemsPerTurnMax,
+  type Protocol,
+  type Session,
+  type SessionParts,
+  StreamCounts,
+  secondHello,
+  textIn,
+  unknownEvent,
+} from "../../../edge/grpc/session.ts";
+import { isJson } from "../../../edge/json-scan.ts";
+import { type Answer, type Refusal, refusal, sentenceOf } from "../../../edge/operation.ts";
+import { isPlainJson } from "../../../edge/plain-json.ts";
+import { refusalOf } from "../../../edge/refusal-of.ts";
+import { type CreateTaskInput, create, createTask } from "../create-task.ts";
+import { AwaitedResults } from "./awaited-results.ts";
+
+type Event = producer.ProducerEvent;
+type Reply = producer.ServerEvent;
+
+/** Creations of one message, until all of them are answered. */
+class PendingCreates implements Waiter<Enqueued> {
+  readonly bytes: number;
+  readonly isBatch: boolean;
+  readonly startedMs: number;
+  /** One for each task, in their order; refused until it is known better. */
+  readonly acks: producer.CreateAck[] = [];
+  refusals = 0;
+  readonly #conversation: ProducerConversation;
+  /** Also counts the deciding itself. */
+  #left: number;
+
+  constructor(
+    conversation: ProducerConversation,
+    tasks: readonly producer.CreateTask[],
+    of: { readonly bytes: number; readonly isBatch: boolean; readonly startedMs: number },
+  ) {
+    this.#conversation = conversation;
+    this.bytes = of.bytes;
+    this.isBatch = of.isBatch;
+    this.startedMs = of.startedMs;
+    this.#left = tasks.length + 1;
+    for (const { seq } of tasks) {
+      this.acks.push({ seq, ok: false, taskId: "", errorMessage: "", errorCode: "" });
+    }
+  }
+
+  durable({ task }: Enqueued, item: number): void {
+    const ack = this.acks[item] as producer.CreateAck;
+    ack.ok = true;
+    ack.taskId = task.id;
+    this.settle();
+  }
+
+  refused(why: Refused, item: number): void {
+    this.refuse(this.#conversation.refusalOf(why), item);
+  }
+
+  refuse(refused: Refusal, item: number): void {
+    const ack = this.acks[item] as producer.CreateAck;
+    ack.errorMessage = sentenceOf(refused);
+    ack.errorCode = refused.code;
+    this.refusals += 1;
+    this.settle();
+  }
+
+  /** One more is known. */
+  settle(): void {
+    this.#left -= 1;
+    if (this.#left === 0) this.#conversation.created(this);
+  }
+}
+
+export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
+  return {
+    access: "producer",
+    counts: new StreamCounts(),
+    read: producer.readProducerEvent,
+    write: producer.writeServerEvent,
+    missingToken: "missing token",
+    greetingOf: (event) =>
+      event.case === "hello" ? { token: event.value.token, name: "" } : undefined,
+    errorReply: (value) => ({ case: "error", value: { ...value } }),
+    begin: (session, identity) => {
+      const { tenantId, subject } = identity;
+      const { instance } = parts;
+      session.send({ case: "helloAck", value: { tenantId, subject, instance } });
+      return new ProducerConversation(parts, session, identity);
+    },
+  };
+}
+
+class ProducerConversation implements Conversation<Event> {
+  readonly #parts: SessionParts;
+  readonly #session: Session<Reply>;
+  readonly #call: Caller;
+  readonly #results: AwaitedResults;
+
+  constructor(parts: SessionParts, session: Session<Reply>, identity: Identity) {
+    this.#parts = parts;
+    this.#session = session;
+    this.#call = { identity, signal: undefined, from: session.from };
+    this.#results = new AwaitedResults(parts.dispatch, session, identity);
+  }
+
+  take(event: Event, bytes: number): MaybePromise<void> {
+    switch (event.case) {
+      case "create":
+        return this.#create([event.value], { bytes, isBatch: false });
+      case "createBatch": {
+        const { tasks } = event.value;
+        return tasks.length === 0 ? undefined : this.#create(tasks, { bytes, isBatch: true });
+      }
+      case "awaitResult":
+        this.#results.wait(event.value).catch((error: unknown) => this.#session.fail(error));
+        return undefined;
+      case "hello":
+        this.#session.refuse(secondHello);
+        return undefined;
+      case undefined:
+        this.#session.refuse(unknownEvent);
+        return undefined;
+    }
+  }
+
+  /** What is waited for is not: the producer asks again on its next stream. */
+  finish(): void {
+    this.#results.end();
+    this.#session.drain();
+  }
+
+  /** What was taken is finished and acknowledged to nobody. */
+  closed(): void {
+    this.#results.end();
+  }
+
+  /** Acknowledgements are as many as there are events, and the stream reads no more of those. */
+  slowed(isSlow: boolean): void {
+    this.#results.slowed(isSlow);
+  }
+
+  /**
+   * Decides about the tasks of a message, so that they share commits. What a limit does not allow is
+   * refused as a whole, with an acknowledgement for each.
+   */
+  #create(
+    tasks: readonly producer.CreateTask[],
+    of: { readonly bytes: number; readonly isBatch: boolean },
+  ): MaybePromise<void> {
+    const { dispatch, clock } = this.#parts;
+    const startedMs = clock.monotonicMs();
+    const pending = new PendingCreates(this, tasks, { ...of, startedMs });
+    this.#session.unanswered(of.bytes);
+    const refused = this.#refusalOf(tasks.length);
+    const decide = (task: producer.CreateTask, item: number): void => {
+      const input = refused ?? toInput(task);
+      const problem = input.ok ? this.#createOne(input.value, pending, item) : input;
+      if (problem === undefined) return;
+      // What was refused as a whole is noted already.
+      if (refused === undefined) {
+        dispatch.noteRefusal(createTask.name, problem, this.#call);
+      }
+      pending.refuse(problem, item);
+    };
+    if (tasks.length > itemsPerTurnMax && refused === undefined) {
+      return this.#session.inTurns(tasks, decide).then(() => pending.settle());
+    }
+    for (let item = 0; item < tasks.length; item++) {
+      decide(tasks[item] as producer.CreateTask, item);
+    }
+    pending.settle();
+    return undefined;
+  }
+
+  /** A bug costs the task that it meets, not the stream. */
+  #createOne(input: CreateTaskInput, pending: PendingCreates, item: number): Refusal | undefined {
+    const { dispatch } = this.#parts;
+    try {
+      return create(dispatch.server, this.#call, input, pending, item);
+    } catch (error) {
+      return dispatch.asRefusal(createTask, error);
+    }
+  }
+
+  /** All tasks of a message are durable or refused. */
+  created(pending: PendingCreates): void {
+    const { acks, refusals, startedMs } = pending;
+    const answered = { ok: acks.length - refusals, refused: refusals, startedMs };
+    this.#parts.dispatch.noteItems(createTask, answered);
+    if (pending.isBatch) {
+      for (const some of inMessages(acks)) {
+        this.#session.send({ case: "createAckBatch", value: { acks: some } });
+      }
+    } else {
+      this.#session.send({ case: "createAck", value: acks[0] as producer.CreateAck });
+    }
+    this.#session.answered(pending.bytes);
+  }
+
+  refusalOf(why: Refused): Refusal {
+    return refusalOf(this.#parts.dispatch.server, why);
+  }
+
+  /** Why a message with so many tasks is refused as a whole. */
+  #refusalOf(tasks: number): Refusal | undefined {
+    const { dispatch } = this.#parts;
+    const refused = dispatch.enter(createTask, this.#call);
+    if (refused !== undefined) return refused;
+    const admitted = dispatch.admit(createTask, this.#call.identity);
+    return admitted.ok ? admitted.value.countAs(tasks) : admitted;
+  }
+}
+
+function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
+  const command = task.command.trim();
+  if (command === "") return refusal("invalid_argument", "command is required");
+  if (task.delaySeconds < 0) {
+    return refusal("invalid_argument", "delaySeconds must be >= 0");
+  }
+  const payload = textIn(task.payload);
+  if (payload === undefined) return refusal("invalid_argument", "invalid payload (must be UTF-8)");
+  if (payload !== "" && !isPlainJson(task.payload) && !isJson(payload)) {
+    return refusal("invalid_argument", "invalid payload (must be JSON)");
+  }
+  return {
+    ok: true,
+    value: {
+      command,
+      payload: payload === "" ? "null" : payload,
+      priority: task.priority,
+      webhook: task.webhook,
+      maxAttempts: task.maxAttempts,
+      idempotencyKey: task.idempotencyKey,
+      runAt: task.runAtMs ?? "",
+      delaySeconds: task.delaySeconds,
+      timeoutSeconds: task.timeoutSeconds,
+      ttlSeconds: task.ttlSeconds,
+      tags: task.tags,
+      traceParent: task.traceParent,
+      traceState: task.traceState,
+    },
+  };
+}

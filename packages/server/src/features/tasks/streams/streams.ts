@@ -1,0 +1,89 @@
+/**
+ * The gRPC side of the server: both streams, health and reflection, on one listener. Every listener serves
+ * everything, so it does not matter which of the two ports a client uses.
+ */
+
+import type { Config } from "../../../config/settings.ts";
+import type { Queue } from "../../../core/broker/queue.ts";
+import {
+  createGrpcServer,
+  type GrpcMethods,
+  type GrpcServer,
+  grpcLimits,
+} from "../../../edge/grpc/grpc-server.ts";
+import { Health, healthService } from "../../../edge/grpc/health.ts";
+import { reflectionMethods } from "../../../edge/grpc/reflection.ts";
+import { type SessionParts, type StreamCounts, serveStream } from "../../../edge/grpc/session.ts";
+import type { ServerTls } from "../../../edge/tls/server-tls.ts";
+import { producerProtocol } from "./producer-session.ts";
+import { workerProtocol } from "./worker-session.ts";
+
+const producerService = "producerpb.ProducerStream";
+const workerService = "workerpb.WorkerStream";
+const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
+
+export interface StreamsParts extends SessionParts {
+  readonly queue: Queue;
+  readonly limits: Pick<Config, "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax">;
+  readonly tls?: ServerTls | undefined;
+}
+
+export interface Streams {
+  readonly counts: Readonly<Record<"producer" | "worker", StreamCounts>>;
+  /** One more listener for the same calls. */
+  server(): GrpcServer;
+  /** Of all listeners. */
+  readonly connections: number;
+  readonly connectionsGivenUp: number;
+  readonly connectionsCut: number;
+  /** By full path, for calls that do not come over a listener. */
+  readonly methods: GrpcMethods;
+  /** Tells health checks that the storage takes writes, or that it does not. */
+  setServing(isServing: boolean): void;
+  /** The same for good: a storage that recovers while the server stops changes nothing. */
+  stopServing(): void;
+}
+
+export function createStreams(parts: StreamsParts): Streams {
+  const services = [producerService, workerService];
+  const health = new Health(services, parts.clock);
+  health.setAll(parts.queue.state === "open");
+  const producer = producerProtocol(parts);
+  const worker = workerProtocol(parts);
+  const methods: GrpcMethods = new Map([
+    [`/${producerService}/Stream`, (stream) => serveStream(stream, parts, producer)],
+    [`/${workerService}/Stream`, (stream) => serveStream(stream, parts, worker)],
+    ...health.methods,
+    ...reflectionMethods([...services, healthService]),
+  ]);
+  const { logger, clock, tls } = parts;
+  const { connectionsMax, headerBytesMax, streamsPerConnectionMax } = parts.limits;
+  const limits = { ...grpcLimits, connectionsMax, headerBytesMax, streamsPerConnectionMax };
+  const listeners: GrpcServer[] = [];
+  const sumOf = (count: (listener: GrpcServer) => number): number =>
+    listeners.reduce((sum, listener) => sum + count(listener), 0);
+  let isStopping = false;
+  return {
+    counts: { producer: producer.counts, worker: worker.counts },
+    methods,
+    server: () => {
+      const listener = createGrpcServer({ methods, limits, keepalive, tls, logger, clock });
+      listeners.push(listener);
+      return listener;
+    },
+    get connections() {
+      return sumOf((listener) => listener.connections);
+    },
+    get connectionsGivenUp() {
+      return sumOf((listener) => listener.connectionsGivenUp);
+    },
+    get connectionsCut() {
+      return sumOf((listener) => listener.connectionsCut);
+    },
+    setServing: (isServing) => health.setAll(isServing && !isStopping),
+    stopServing: () => {
+      isStopping = true;
+      health.setAll(false);
+    },
+  };
+}

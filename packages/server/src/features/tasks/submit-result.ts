@@ -1,0 +1,228 @@
+/**
+ * Ends a task. The result, the final state and everything derived from it become durable together or not at
+ * all; a repeat by the same worker returns the stored record.
+ */
+import { limits } from "@codeq/protocol";
+import type { Artifact, Result, Submission } from "@codeq/queue";
+import type { MayFinish } from "../../core/broker/queue.ts";
+import type { Submitted, TaskRefusal, Waiter } from "../../core/broker/verbs.ts";
+import { type MaybePromise, whenKnown } from "../../core/maybe-promise.ts";
+import { answerEach } from "../../edge/answer-each.ts";
+import {
+  type Answer,
+  type Call,
+  type Operation,
+  type Refusal,
+  refusal,
+  type Server,
+} from "../../edge/operation.ts";
+import { type OwnedTaskInput, ownedTask } from "../../edge/owned-task.ts";
+import { answerOf, isUnknown } from "../../edge/refusal-of.ts";
+
+export interface ArtifactInput {
+  readonly name: string;
+  readonly url: string;
+  readonly contentBase64: string;
+  /** Empty when nobody said. */
+  readonly contentType: string;
+}
+
+export interface SubmitResultInput extends OwnedTaskInput {
+  readonly status: string;
+  /** JSON text of an object; undefined when there is none. */
+  readonly resultJson: string | undefined;
+  readonly error: string;
+  readonly artifacts: readonly ArtifactInput[];
+}
+
+/** The record that is stored, which may be one that an earlier submit left. */
+export interface SubmittedResult extends Result {
+  readonly repeated?: true;
+  /** The repeat said something else than what is stored. */
+  readonly bodyDiffered?: true;
+}
+
+export const submitResult: Operation<SubmitResultInput, SubmittedResult> = {
+  name: "submit_result",
+  access: "worker",
+  scope: "codeq:result",
+  run: (server, call, input) => submitAny(server, call, input),
+};
+
+export const submitResults: Operation<
+  readonly SubmitResultInput[],
+  readonly Answer<SubmittedResult>[]
+> = {
+  name: "submit_results",
+  access: "worker",
+  scope: "codeq:result",
+  run: async (server, call, inputs) => {
+    const { resultBatchMax } = server.config;
+    if (inputs.length > resultBatchMax) {
+      return refusal("invalid_argument", `batch size exceeds maximum of ${resultBatchMax}`);
+    }
+    // A fault that is thrown at once must not leave behind those that wait for their files.
+    return answerEach(inputs.map(async (input) => submitAny(server, call, input)));
+  },
+};
+
+/** With files or without. */
+export function submitAny(
+  server: Server,
+  call: Pick<Call, "identity">,
+  input: SubmitResultInput,
+): MaybePromise<Answer<SubmittedResult>> {
+  const problem = problemOf(input);
+  // Without files there is nothing to wait for, and what a caller sent first is decided first.
+  if (problem === undefined && input.artifacts.length === 0) {
+    return decide(server, call, { input, artifacts: noArtifacts });
+  }
+  return whenKnown(mayFinish(server, call, input), (admitted) => {
+    if (typeof admitted === "string") return refused(admitted);
+    if (problem !== undefined) return problem;
+    return admitted.isRepeat
+      ? decide(server, call, { input, artifacts: noArtifacts })
+      : submitWithFiles(server, call, input);
+  });
+}
+
+/** The files of a submission that does not become the result are removed. */
+async function submitWithFiles(
+  server: Server,
+  call: Pick<Call, "identity">,
+  input: SubmitResultInput,
+): Promise<Answer<SubmittedResult>> {
+  const stored = await server.artifacts.store(ownedTask(call, input), input.artifacts);
+  if (!stored.ok) return stored;
+  const { artifacts, settle } = stored.value;
+  let isKept = true;
+  try {
+    const answer = await decide(server, call, { input, artifacts });
+    // Files that the result may name stay; the sweep removes them if it does not.
+    isKept = isUnknown(answer) || (answer.ok && answer.value.repeated !== true);
+    return answer;
+  } finally {
+    await settle(isKept);
+  }
+}
+
+async function decide(
+  server: Server,
+  call: Pick<Call, "identity">,
+  { input, artifacts }: { input: SubmitResultInput; artifacts: readonly Artifact[] },
+): Promise<Answer<SubmittedResult>> {
+  const answer = await answerOf<Submitted>(server, (waiter) => {
+    server.queue.submit(ownedTask(call, input), submissionOf(input, artifacts), waiter);
+    return undefined;
+  });
+  if (answer.ok) {
+    const { result, repeated } = answer.value;
+    return { ok: true, value: repeated ? repeatOf(result, input) : result };
+  }
+  return answer.code === "task_unknown" ? refused(answer.code) : answer;
+}
+
+function repeatOf(stored: Result, input: SubmitResultInput): SubmittedResult {
+  const { resultJson = "", error, artifacts } = input;
+  const isSame = stored.resultJson === resultJson && stored.error === error;
+  if (isSame && hasSameArtifacts(stored, artifacts)) return { ...stored, repeated: true };
+  return { ...stored, repeated: true, bodyDiffered: true };
+}
+
+/**
+ * Links by name and URL, in order; files, whose order is that of the disk, by name. Those that were stored
+ * before the submit are in the result as well.
+ */
+function hasSameArtifacts({ artifacts }: Result, sent: readonly ArtifactInput[]): boolean {
+  const isFile = ({ url, contentBase64 }: ArtifactInput) => url === "" && contentBase64 !== "";
+  const links = sent.filter(({ url }) => url !== "");
+  const files = sent.filter(isFile).map(({ name }) => name);
+  const kept = artifacts.slice(links.length);
+  const names = new Set(kept.map(({ name }) => name));
+  return (
+    kept.length >= files.length &&
+    kept.every(({ sha256 }) => sha256 !== undefined) &&
+    links.every(({ name, url }, i) => artifacts[i]?.name === name && artifacts[i]?.url === url) &&
+    files.every((name) => names.has(name))
+  );
+}
+
+/** Decides about a result that brings no files; the waiter hears of it. */
+export function submitNow(
+  server: Server,
+  call: Pick<Call, "identity">,
+  input: SubmitResultInput,
+  waiter: Waiter<Submitted>,
+  item = 0,
+): MaybePromise<Refusal> | undefined {
+  const problem = problemOf(input);
+  if (problem === undefined) {
+    const submission = submissionOf(input, noArtifacts);
+    server.queue.submit(ownedTask(call, input), submission, waiter, item);
+    return undefined;
+  }
+  return whenKnown(mayFinish(server, call, input), (admitted) =>
+    typeof admitted === "string" ? refused(admitted) : problem,
+  );
+}
+
+const noArtifacts: readonly Artifact[] = [];
+
+/** What is wrong with the submission itself is told only to the owner of the task. */
+function mayFinish(
+  server: Server,
+  call: Pick<Call, "identity">,
+  input: SubmitResultInput,
+): MaybePromise<MayFinish> {
+  return server.queue.mayFinish(ownedTask(call, input), howOf(input));
+}
+
+function howOf({ status }: SubmitResultInput): Submission["how"] {
+  return status === "COMPLETED" ? "completed" : "failed";
+}
+
+function submissionOf(input: SubmitResultInput, artifacts: readonly Artifact[]): Submission {
+  const { resultJson: json = "", error } = input;
+  let resultBytes = Buffer.byteLength(json);
+  for (const { name, url, bytes = 0 } of artifacts) {
+    resultBytes += Buffer.byteLength(name) + Buffer.byteLength(url) + bytes;
+  }
+  return { how: howOf(input), error, result: { json, artifacts }, resultBytes };
+}
+
+function refused(code: TaskRefusal): Refusal {
+  return refusal(code === "task_unknown" ? "task_not_found" : code);
+}
+
+/** What is wrong with the submission itself; told only to the owner of the task. */
+function problemOf(input: SubmitResultInput): Refusal | undefined {
+  if (input.status !== "COMPLETED" && input.status !== "FAILED") {
+    return refusal("invalid_argument", "invalid status");
+  }
+  if (input.status === "COMPLETED" && input.resultJson === undefined) {
+    return refusal("invalid_argument", "result required when status=COMPLETED");
+  }
+  if (input.status === "FAILED" && input.error.trim() === "") {
+    return refusal("invalid_argument", "error required when status=FAILED");
+  }
+  if (input.error.length > limits.errorCharsMax) {
+    const max = limits.errorCharsMax;
+    return refusal("invalid_argument", `invalid 'error' (at most ${max} characters)`);
+  }
+  if (input.artifacts.length > limits.artifactsMax) {
+    return refusal("invalid_argument", `invalid 'artifacts' (at most ${limits.artifactsMax})`);
+  }
+  return problemOfNames(input.artifacts);
+}
+
+/** File systems count bytes, and a name that one of them refuses is not a failure of the server. */
+function problemOfNames(artifacts: readonly ArtifactInput[]): Refusal | undefined {
+  const max = limits.artifactNameCharsMax;
+  const tooLong = artifacts.find(
+    ({ name, url, contentBase64 }) =>
+      url === "" && contentBase64 !== "" && Buffer.byteLength(name) > max,
+  );
+  if (tooLong === undefined) return undefined;
+  const shown = tooLong.name.slice(0, max);
+  return refusal("invalid_argument", `artifact ${shown} upload: the name has over ${max} bytes`);
+}

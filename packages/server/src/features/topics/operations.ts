@@ -1,0 +1,71 @@
+/**
+ * Topics: the policies that administrators give to queues, under the names of the queues. The broker applies
+ * them: default attempts, allowed priorities, retention, the number of leased tasks, and the queue for dead
+ * letters. A queue without a topic uses the settings of the server.
+ */
+import { limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
+import type { Topic } from "../../core/records/topic-record.ts";
+import { bind } from "../../edge/bind.ts";
+import { refusal } from "../../edge/operation.ts";
+
+const rate = { scope: "admin", operation: "tasks" } as const;
+
+export const putTopic = bind(api.topics.putTopic, {
+  rate,
+  run: async ({ queue }, call, { name, ...wanted }) => {
+    if (wanted.deadLetterTopicRef === name) {
+      const { code, say } = api.topics.putTopic.outOfBounds;
+      const field = "deadLetterTopicRef";
+      return { ...refusal(code, say(field, "another topic")), details: { field } };
+    }
+    const { tenantId } = call.identity;
+    const topics = await queue.topicsOf(tenantId);
+    const isNew = topics.every((each) => each.name !== name);
+    if (isNew && topics.length >= limits.topicsPerTenantMax) return refusal("too_many_topics");
+    const policy = { ...wanted, priorityTiers: wanted.priorityTiers.toSorted((a, b) => a - b) };
+    return { ok: true, value: await queue.putTopic({ tenantId, name }, policy) };
+  },
+  audit: {
+    of: "all",
+    target: ({ name }) => name,
+    detail: ({ topic }) => `version ${topic.version}: ${JSON.stringify(topic.policy)}`,
+  },
+  show: ({ topic, isNew }) => ({ status: isNew ? 201 : 200, value: shown(topic) }),
+});
+
+export const getTopic = bind(api.topics.getTopic, {
+  run: async ({ queue }, call, { name }) => {
+    const { tenantId } = call.identity;
+    const topics = await queue.topicsOf(tenantId);
+    const topic = topics.find((each) => each.name === name);
+    if (topic !== undefined) return { ok: true, value: shown(topic) };
+    return refusal("topic_not_found", `queue topic "${tenantId}.${name}" not found`);
+  },
+  audit: { of: "other tenants", target: ({ name }) => name },
+});
+
+export const listTopics = bind(api.topics.listTopics, {
+  run: async ({ queue }, call, { limit, after }) => {
+    const topics = await queue.topicsOf(call.identity.tenantId);
+    const behind = topics.filter(({ name }) => name > after);
+    const found = behind.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    const page = found.slice(0, limit);
+    const next = found.length > page.length ? page.at(-1)?.name : undefined;
+    return { ok: true, value: { topics: page.map(shown), next } };
+  },
+  audit: { of: "other tenants" },
+});
+
+export const deleteTopic = bind(api.topics.deleteTopic, {
+  rate,
+  run: async ({ queue }, call, { name }) => {
+    await queue.deleteTopic({ tenantId: call.identity.tenantId, name });
+    return { ok: true, value: undefined };
+  },
+  audit: { of: "all", target: ({ name }) => name },
+});
+
+function shown(topic: Topic): Topic & { readonly topicId: string } {
+  return { ...topic, topicId: `${topic.tenantId}.${topic.name}` };
+}

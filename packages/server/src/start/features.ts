@@ -1,0 +1,196 @@
+/** The only list of features: their operations, which tests also use, and their routes. */
+import { api } from "@codeq/protocol/api";
+import { contractRoutes } from "../edge/http/contract-route.ts";
+import type { AnyRoute } from "../edge/http/route.ts";
+import { apiKeyRoutes } from "../features/api-keys/api-key-routes.ts";
+import { createApiKey } from "../features/api-keys/create-api-key.ts";
+import { getApiKey, listApiKeys } from "../features/api-keys/list-api-keys.ts";
+import { revokeApiKey } from "../features/api-keys/revoke-api-key.ts";
+import { artifactRoutes } from "../features/artifacts/artifact-routes.ts";
+import { downloadAnyArtifact, downloadArtifact } from "../features/artifacts/download-artifact.ts";
+import { uploadArtifact } from "../features/artifacts/upload-artifact.ts";
+import { auditRoutes } from "../features/audit/audit-routes.ts";
+import { listAudit } from "../features/audit/list-audit.ts";
+import { backupRoutes } from "../features/backups/backup-routes.ts";
+import { createBackup } from "../features/backups/create-backup.ts";
+import { readBackup } from "../features/backups/read-backup.ts";
+import { addMember, removeMember } from "../features/cluster/change-members.ts";
+import { clusterRoutes } from "../features/cluster/cluster-routes.ts";
+import { endCluster } from "../features/cluster/end-cluster.ts";
+import { getCluster, getRaftStatus } from "../features/cluster/get-cluster.ts";
+import { handOff } from "../features/cluster/hand-off.ts";
+import { repairCluster } from "../features/cluster/repair-cluster.ts";
+import { eventRoutes } from "../features/events/event-routes.ts";
+import { watchEvents } from "../features/events/watch-events.ts";
+import { watchTask } from "../features/events/watch-task.ts";
+import { explainAnyTask, explainTask } from "../features/explain/explain-task.ts";
+import { explainWorker } from "../features/explain/explain-worker.ts";
+import { listFailureGroups } from "../features/failures/list-failure-groups.ts";
+import { triageFailures } from "../features/failures/triage-failures.ts";
+import { jobRoutes } from "../features/jobs/job-routes.ts";
+import {
+  abortJob,
+  createJob,
+  getJob,
+  listJobs,
+  pauseJob,
+  resumeJob,
+} from "../features/jobs/manage-jobs.ts";
+import { adminRoutes } from "../features/queues/admin-routes.ts";
+import { cleanUp } from "../features/queues/clean-up.ts";
+import { getSeries } from "../features/queues/get-series.ts";
+import { getTrends } from "../features/queues/get-trends.ts";
+import { listSettings } from "../features/queues/list-settings.ts";
+import { listTenants } from "../features/queues/list-tenants.ts";
+import { listPauses, pauseQueue, resumeQueue } from "../features/queues/pause-queue.ts";
+import { getQueue, listQueues } from "../features/queues/queue-counts.ts";
+import {
+  deleteSubscription,
+  getAnySubscription,
+  getSubscription,
+  listAllSubscriptions,
+  listSubscriptions,
+  renewAnySubscription,
+  renewSubscription,
+  subscribe,
+  subscribeUrl,
+  unsubscribe,
+} from "../features/subscriptions/subscribe.ts";
+import {
+  deleteDeadLetters,
+  replayDeadLetters,
+} from "../features/task-admin/act-on-dead-letters.ts";
+import {
+  cancelAnyTask,
+  cancelTask,
+  deleteTask,
+  replayTask,
+} from "../features/task-admin/act-on-task.ts";
+import { editTask } from "../features/task-admin/edit-task.ts";
+import { inspectTask } from "../features/task-admin/inspect-task.ts";
+import { listTasks } from "../features/task-admin/list-tasks.ts";
+import { taskAdminRoutes } from "../features/task-admin/task-admin-routes.ts";
+import { abandonTask } from "../features/tasks/abandon-task.ts";
+import { claimTasks } from "../features/tasks/claim-tasks.ts";
+import { createTask, createTasks } from "../features/tasks/create-task.ts";
+import { extendLease } from "../features/tasks/extend-lease.ts";
+import { getResult } from "../features/tasks/get-result.ts";
+import { getTask } from "../features/tasks/get-task.ts";
+import { nackTask } from "../features/tasks/nack-task.ts";
+import { submitResult, submitResults } from "../features/tasks/submit-result.ts";
+import { taskRoutes } from "../features/tasks/task-routes.ts";
+import { deleteTopic, getTopic, listTopics, putTopic } from "../features/topics/operations.ts";
+import {
+  getDeliveries,
+  listFailedDeliveries,
+  redeliverFailed,
+  redeliverTask,
+} from "../features/webhooks/webhook-deliveries.ts";
+import { enableEndpoint, listEndpoints } from "../features/webhooks/webhook-endpoints.ts";
+import { webhookRoutes } from "../features/webhooks/webhook-routes.ts";
+import { listSecrets, revokeSecret, rotateSecret } from "../features/webhooks/webhook-secrets.ts";
+import { listWorkers } from "../features/workers/list-workers.ts";
+import { workerRoutes } from "../features/workers/worker-routes.ts";
+
+export const operations = {
+  createTask,
+  createTasks,
+  claimTasks,
+  extendLease,
+  nackTask,
+  abandonTask,
+  submitResult,
+  submitResults,
+  getTask,
+  getResult,
+  listQueues,
+  getQueue,
+  cleanUp,
+  listSettings,
+  listTenants,
+  createApiKey,
+  listApiKeys,
+  getApiKey,
+  revokeApiKey,
+  listAudit,
+  watchEvents,
+  listWorkers,
+  listTasks,
+  inspectTask,
+  replayTask,
+  deleteTask,
+  replayDeadLetters,
+  deleteDeadLetters,
+  pauseQueue,
+  resumeQueue,
+  listPauses,
+  listFailureGroups,
+  triageFailures,
+  createBackup,
+  readBackup,
+  createJob,
+  listJobs,
+  getJob,
+  pauseJob,
+  resumeJob,
+  abortJob,
+  getSeries,
+  getTrends,
+  getCluster,
+  handOff,
+  endCluster,
+  addMember,
+  removeMember,
+  repairCluster,
+  getRaftStatus,
+  cancelTask,
+  cancelAnyTask,
+  editTask,
+  uploadArtifact,
+  downloadArtifact,
+  downloadAnyArtifact,
+  getDeliveries,
+  redeliverTask,
+  listFailedDeliveries,
+  redeliverFailed,
+  listEndpoints,
+  enableEndpoint,
+  listSecrets,
+  rotateSecret,
+  revokeSecret,
+  subscribe,
+  renewSubscription,
+  getSubscription,
+  listSubscriptions,
+  unsubscribe,
+  listAllSubscriptions,
+  getAnySubscription,
+  subscribeUrl,
+  renewAnySubscription,
+  deleteSubscription,
+  putTopic,
+  getTopic,
+  listTopics,
+  deleteTopic,
+  explainTask,
+  explainAnyTask,
+  explainWorker,
+  watchTask,
+} as const;
+
+export const routes: readonly AnyRoute[] = [
+  ...taskRoutes,
+  ...adminRoutes,
+  ...jobRoutes,
+  ...backupRoutes,
+  ...apiKeyRoutes,
+  ...auditRoutes,
+  ...eventRoutes,
+  ...workerRoutes,
+  ...clusterRoutes,
+  ...taskAdminRoutes,
+  ...webhookRoutes,
+  ...contractRoutes(api.subscriptions, operations),
+  ...artifactRoutes,
+  ...contractRoutes(api.topics, operations),
+];

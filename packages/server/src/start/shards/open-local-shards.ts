@@ -1,0 +1,53 @@
+/** Shards in memory and in this thread, for a server inside another process. */
+import { isLimited } from "../../config/quotas.ts";
+import { hostAlone } from "../../core/shards/host-alone.ts";
+import type { ShardLink } from "../../core/shards/link.ts";
+import { LocalLink } from "../../core/shards/local-link.ts";
+import type { ShardHost } from "../../core/shards/shard-host.ts";
+import { Feed } from "../../telemetry/feed.ts";
+import { createMetrics } from "../../telemetry/metrics.ts";
+import { openDataDir, type Storage } from "../open-data-dir.ts";
+import { openShard, type ShardParts } from "./open-shard.ts";
+
+export interface LocalShardParts extends ShardParts {
+  /** Opens what a shard keeps its tasks in; memory unless told otherwise. */
+  readonly openStorage?: (number: number) => Promise<Storage>;
+}
+
+export function openLocalShards(parts: LocalShardParts): Promise<readonly ShardLink[]> {
+  const numbers = Array.from({ length: parts.config.shards }, (_, number) => number);
+  return Promise.all(numbers.map((number) => openLocalShard(parts, number)));
+}
+
+async function openLocalShard(parts: LocalShardParts, number: number): Promise<ShardLink> {
+  const { config, clock, logger, defer } = parts;
+  const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+  const feed = new Feed();
+  const openStorage =
+    parts.openStorage ?? ((): Promise<Storage> => openDataDir(config, { clock, metrics, logger }));
+  let host: ShardHost | undefined;
+  const opened = await openShard({
+    ...parts,
+    metrics,
+    feed,
+    storage: await openStorage(number),
+    shard: { number, of: parts.storage.identity },
+    onState: (_state, fault) => host?.tellState(fault),
+  });
+  const close = async (): Promise<void> => opened[Symbol.asyncDispose]();
+  const link = new LocalLink({ defer, close });
+  host = await hostAlone({
+    broker: opened.broker,
+    feed,
+    shard: number,
+    count: config.shards,
+    isLimited: isLimited(config.quotas),
+    defer,
+    send: (message) => link.deliver(message),
+    onBug: (error) =>
+      logger.error("a call failed", { error: (error as Error).stack ?? String(error) }),
+    scrape: () => metrics.render(),
+  });
+  link.attach(host);
+  return link;
+}
