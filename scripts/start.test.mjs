@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 /** The real ones: what starts the server and stands in for it. */
-const launchFiles = ["start/launch", "clock", "start/stop-requests"];
+const launchFiles = ["start/launch", "core/clock", "start/stop-requests"];
 
 /** Stands in for the compiler: notes that it ran and leaves a server of a few lines. */
 const compiler = `
@@ -15,7 +15,9 @@ process.removeAllListeners("warning");
 const { stripTypeScriptTypes } = require("node:module");
 console.error("compiler " + process.argv.slice(2).join(" "));
 for (const name of ["protocol", "queue", "engine", "server"]) {
-  fs.mkdirSync("packages/" + name + "/dist/start", { recursive: true });
+  for (const room of ["start", "core"]) {
+    fs.mkdirSync("packages/" + name + "/dist/" + room, { recursive: true });
+  }
   fs.writeFileSync("packages/" + name + "/dist/index.js", "");
 }
 fs.copyFileSync("packages/server/src/start/main.ts", "packages/server/dist/start/main.js");
@@ -58,6 +60,7 @@ function setup(t) {
     "node_modules/typescript/bin",
     "node_modules/esbuild",
     "packages/console/src",
+    "packages/server/src/core",
     "packages/server/src/start",
   ]) {
     mkdirSync(join(root, folder), { recursive: true });

@@ -48,25 +48,31 @@ test("fileName: words without content are refused in files and folders", () => {
 test("folderOrder: a folder imports only what stands to its right", () => {
   const cases: [path: string, specifier: string, allowed: boolean][] = [
     ["index.ts", "./start/compose.ts", true],
-    ["start/compose.ts", "../transport/http/http-server.ts", true],
+    ["start/compose.ts", "../edge/http/http-server.ts", true],
     ["start/compose.ts", "../index.ts", false],
-    ["transport/http/route-table.ts", "../../operations/index.ts", true],
-    ["transport/http/route-table.ts", "./problem.ts", true],
-    ["transport/http/route-table.ts", "../../maintenance/ticker.ts", false],
-    ["maintenance/ticker.ts", "../broker/broker.ts", true],
-    ["operations/nack-task.ts", "../transport/http/problem.ts", false],
-    ["access/identity.ts", "../operations/dispatch.ts", false],
-    ["broker/broker.ts", "../store/keys.ts", true],
-    ["store/keys.ts", "../broker/broker.ts", false],
-    ["store/keys.ts", "../telemetry/metrics.ts", true],
-    ["store/keys.ts", "../config/settings.ts", true],
-    ["store/keys.ts", "../clock.ts", true],
-    ["telemetry/metrics.ts", "../store/keys.ts", false],
-    ["config/load.ts", "../telemetry/logger.ts", false],
-    ["telemetry/metrics.ts", "../clock.ts", true],
-    ["clock.ts", "./config/settings.ts", false],
     ["start/main.ts", "./compose.ts", true],
-    ["broker/broker.ts", "../start/compose.ts", false],
+    ["features/jobs/operations.ts", "../../edge/bind.ts", true],
+    ["features/jobs/operations.ts", "../../edge/http/route.ts", true],
+    ["features/jobs/operations.ts", "../../core/broker/verbs.ts", true],
+    ["features/jobs/operations.ts", "./bulk-jobs.ts", true],
+    ["features/jobs/operations.ts", "../topics/operations.ts", false],
+    ["features/task-admin/edit-task.ts", "../tasks/create-task.ts", true],
+    ["features/jobs/operations.ts", "../../start/features.ts", false],
+    ["edge/dispatch.ts", "../features/jobs/operations.ts", false],
+    ["edge/http/calls.ts", "../dispatch.ts", true],
+    ["edge/dispatch.ts", "./http/calls.ts", false],
+    ["edge/access/tenant.ts", "../dispatch.ts", true],
+    ["core/sweeps/ticker.ts", "../broker/broker.ts", true],
+    ["core/sweeps/ticker.ts", "../../edge/dispatch.ts", false],
+    ["core/broker/broker.ts", "../store/keys.ts", true],
+    ["core/broker/broker.ts", "../../features/jobs/operations.ts", false],
+    ["core/broker/broker.ts", "../../start/compose.ts", false],
+    ["core/store/keys.ts", "../broker/broker.ts", false],
+    ["core/store/keys.ts", "../../telemetry/metrics.ts", true],
+    ["core/store/keys.ts", "../clock.ts", true],
+    ["telemetry/metrics.ts", "../core/store/keys.ts", false],
+    ["telemetry/metrics.ts", "../core/clock.ts", true],
+    ["core/clock.ts", "../config/settings.ts", false],
   ];
   for (const [path, specifier, allowed] of cases) {
     const check = allowed ? passes : offends;
@@ -76,7 +82,11 @@ test("folderOrder: a folder imports only what stands to its right", () => {
     check(folderOrder, `${server}/${path}`, `import "${specifier}";`);
     check(folderOrder, `${server}/${path}`, `export * from "${specifier}";`);
   }
-  passes(folderOrder, `${server}/store/keys.test.ts`, 'import { x } from "../broker/broker.ts";');
+  passes(
+    folderOrder,
+    `${server}/core/store/keys.test.ts`,
+    'import { x } from "../broker/broker.ts";',
+  );
 });
 
 test("packageBorder: another package is imported by name", () => {
@@ -89,30 +99,36 @@ test("packageBorder: another package is imported by name", () => {
 
 test("mustNotKnow: keys, records and the engine stay inside the store", () => {
   const cases: [path: string, line: string, allowed: boolean][] = [
-    ["broker/broker.ts", 'import { put } from "@codeq/engine";', false],
-    ["broker/broker.ts", 'import type { Engine } from "@codeq/engine";', false],
-    ["broker/broker.ts", 'import { type CommitWaiter, FaultError } from "@codeq/engine";', true],
-    ["store/store.ts", 'import { Engine, put } from "@codeq/engine";', true],
+    ["core/broker/broker.ts", 'import { put } from "@codeq/engine";', false],
+    ["core/broker/broker.ts", 'import type { Engine } from "@codeq/engine";', false],
+    [
+      "core/broker/broker.ts",
+      'import { type CommitWaiter, FaultError } from "@codeq/engine";',
+      true,
+    ],
+    ["core/store/store.ts", 'import { Engine, put } from "@codeq/engine";', true],
+    ["features/jobs/job-record.ts", 'import { put } from "@codeq/engine";', true],
+    ["features/jobs/operations.ts", 'import { put } from "@codeq/engine";', false],
     ["start/open-data-dir.ts", 'import { LevelKv } from "@codeq/engine";', true],
-    ["operations/clean-up.ts", 'import { endOf } from "../store/keys.ts";', false],
-    ["operations/clean-up.ts", 'import type { Position } from "../store/store.ts";', true],
-    ["maintenance/ticker.ts", 'import { readTask } from "../store/task-codec.ts";', false],
-    ["transport/grpc/session.ts", 'import { Broker } from "../../broker/broker.ts";', false],
-    ["transport/grpc/session.ts", 'import type { Waiter } from "../../broker/verbs.ts";', true],
-    ["operations/clean-up.ts", 'import { Broker } from "../broker/broker.ts";', false],
-    ["operations/clean-up.ts", 'import type { Queue } from "../broker/queue.ts";', true],
-    ["operations/clean-up.ts", 'import { Router } from "../shards/router.ts";', false],
-    ["shards/message.ts", 'import { readTask } from "../store/task-codec.ts";', true],
-    ["shards/router.ts", 'import { readTask } from "../store/task-codec.ts";', false],
-    ["operations/dispatch.ts", 'import fastify from "fastify";', false],
-    ["operations/dispatch.ts", 'import { producer } from "@codeq/protocol/wire";', false],
-    ["broker/claims.ts", 'import type { Identity } from "../access/identity.ts";', false],
-    ["access/identity.ts", 'import type { Broker } from "../broker/broker.ts";', false],
+    ["features/queues/clean-up.ts", 'import { endOf } from "../../core/store/keys.ts";', false],
+    ["features/queues/clean-up.ts", 'import type { A } from "../../core/store/store.ts";', true],
+    ["core/sweeps/ticker.ts", 'import { readTask } from "../store/task-codec.ts";', false],
+    ["edge/grpc/session.ts", 'import { Broker } from "../../core/broker/broker.ts";', false],
+    ["edge/grpc/session.ts", 'import type { Waiter } from "../../core/broker/verbs.ts";', true],
+    ["features/queues/clean-up.ts", 'import { B } from "../../core/broker/broker.ts";', false],
+    ["features/queues/clean-up.ts", 'import { Router } from "../../core/shards/router.ts";', false],
+    ["core/shards/message.ts", 'import { readTask } from "../store/task-codec.ts";', true],
+    ["core/shards/router.ts", 'import { readTask } from "../store/task-codec.ts";', false],
+    ["features/jobs/operations.ts", 'import fastify from "fastify";', false],
+    ["features/tasks/streams/acks.ts", 'import { a } from "@codeq/protocol/wire";', true],
+    ["core/broker/claims.ts", 'import { a } from "@codeq/protocol/wire";', false],
+    ["core/broker/claims.ts", 'import type { I } from "../../edge/access/identity.ts";', false],
+    ["edge/access/tenant.ts", 'import type { B } from "../../core/broker/broker.ts";', false],
   ];
   for (const [path, line, allowed] of cases) {
     (allowed ? passes : offends)(mustNotKnow, `${server}/${path}`, line);
   }
-  passes(mustNotKnow, `${server}/broker/x.test.ts`, 'import { put } from "@codeq/engine";');
+  passes(mustNotKnow, `${server}/core/broker/x.test.ts`, 'import { put } from "@codeq/engine";');
 });
 
 const wallClock = ["Date", "now()"].join(".");
@@ -143,9 +159,9 @@ test("homes: clock, chance, ids, timers and environment stay in their one place"
     broker,
     `// not ${wallClock}\nconst text = "${random}"; new Date(atMs); clock.now();`,
   );
-  passes(homes, `${server}/clock.ts`, `${wallClock}; ${timer}(f, 1);`);
-  passes(homes, `${server}/transport/http/http-server.ts`, `${timer}(f, 1);`);
-  offends(homes, `${server}/transport/http/http-server.ts`, wallClock);
+  passes(homes, `${server}/core/clock.ts`, `${wallClock}; ${timer}(f, 1);`);
+  passes(homes, `${server}/edge/http/http-server.ts`, `${timer}(f, 1);`);
+  offends(homes, `${server}/edge/http/http-server.ts`, wallClock);
   passes(homes, `${server}/config/load.ts`, environment);
   offends(homes, `${server}/start/main.ts`, environment);
   passes(homes, "packages/cli/src/main.ts", environment);

@@ -6,7 +6,7 @@ import { rules } from "./rules.ts";
 import type { SourceFile } from "./source-file.ts";
 
 const root = join(import.meta.dirname, "../..");
-const notOurs = new Set(["node_modules", "dist", "data", ".git"]);
+const notOurs = new Set(["node_modules", "dist", "data", ".git", "test-results"]);
 const texts =
   /(\.(tsx?|mjs|js|json|md|ya?ml|proto|html|css|sh|toml|txt)|\/run|\/\.\w+|Dockerfile)$/;
 

@@ -1,6 +1,5 @@
 /** What those see from whom payloads and results are hidden. */
 import type { Result } from "@codeq/queue";
-import type { BulkJob } from "../features/jobs/job-record.ts";
 import { type Call, type Refusal, refusal } from "./operation.ts";
 import type { FilterInput } from "./task-filter-input.ts";
 
@@ -17,14 +16,7 @@ export function shownResult({ identity }: Pick<Call, "identity">, result: Result
   return identity.hidesPayloads ? { ...result, resultJson: "", artifacts: [] } : result;
 }
 
-/** The job without the part of its filter that says what is in payloads. */
-export function shownJob({ identity }: Pick<Call, "identity">, job: BulkJob): BulkJob {
-  if (!identity.hidesPayloads || job.asked["payload"] === undefined) return job;
-  const { payload, ...asked } = job.asked;
-  return { ...job, asked };
-}
-
-/** Whoever can search payloads can guess what is in them. */
+/** Searching payloads would let a caller guess what is in them. */
 export function problemOfSearch(
   { identity }: Pick<Call, "identity">,
   { payload }: FilterInput,

@@ -15,10 +15,6 @@ import type { Clock } from "../core/clock.ts";
 import type { LimitState } from "../core/limiter/limiter.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { RandomBytes } from "../core/task-ids.ts";
-import type { Artifacts } from "../features/artifacts/artifacts.ts";
-import type { BackupControl } from "../features/backups/create-backup.ts";
-import type { BulkJobs } from "../features/jobs/bulk-jobs.ts";
-import type { Subscriptions } from "../features/subscriptions/subscriptions.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { FeedSummaries } from "../telemetry/feed-summaries.ts";
@@ -54,7 +50,7 @@ export function sentenceOf({ text, code, retryAfterMs }: Refusal): string {
   return `${text}; try again in ${retryAfterMs} ms`;
 }
 
-/** What an operation may use of the server. */
+/** What an operation may use of the server. A feature with state of its own adds a property in its own file. */
 export interface Server {
   readonly queue: Queue;
   readonly clock: Clock;
@@ -62,13 +58,8 @@ export interface Server {
   readonly feed: Feed;
   readonly summaries: FeedSummaries;
   readonly workers: ConnectedWorkers;
-  readonly artifacts: Artifacts;
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;
-  readonly subscriptions: Subscriptions;
-  readonly jobs: BulkJobs;
-  /** Of what is no task, where that is in a store of its own. */
-  readonly backupControl: BackupControl | undefined;
   readonly config: Config;
   readonly randomBytes: RandomBytes;
   /** On the disk of the data; infinite when the data is in memory. */

@@ -45,7 +45,6 @@ import {
   withAttached,
 } from "@codeq/queue";
 import type { Exceeded, Quotas } from "../../config/quotas.ts";
-import type { References } from "../../features/artifacts/artifacts.ts";
 import { type BackupReading, readBackup } from "../backup/read-backup.ts";
 import { type WantedBackup, type WrittenBackup, writeBackup } from "../backup/write-backup.ts";
 import type { Clock } from "../clock.ts";
@@ -120,6 +119,7 @@ import type {
   ClaimedTask,
   Enqueued,
   OwnedTask,
+  References,
   Refused,
   Submitted,
   TaskOutcome,

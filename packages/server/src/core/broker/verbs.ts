@@ -59,3 +59,6 @@ export interface Submitted {
   readonly result: Result;
   readonly repeated: boolean;
 }
+
+/** The URLs of artifacts that a task names; none while it has none. */
+export type References = readonly string[] | "task is gone" | "cannot be read";

@@ -8,6 +8,7 @@ import type { Readable } from "node:stream";
 import { limits } from "@codeq/protocol";
 import type { Artifact, TaskId, TenantId } from "@codeq/queue";
 import type { Config } from "../../config/settings.ts";
+import type { References } from "../../core/broker/verbs.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
@@ -47,9 +48,6 @@ export interface Upload {
   readonly content: AsyncIterable<Uint8Array>;
   readonly contentType: string;
 }
-
-/** The URLs that a task names; none while it has none. */
-export type References = readonly string[] | "task is gone" | "cannot be read";
 
 type Stored = { readonly ok: true; readonly value: StoredArtifacts } | Refused;
 
@@ -324,4 +322,10 @@ function refused(name: string, why: string): Refused {
 
 function shown(name: string): string {
   return name.slice(0, limits.artifactNameCharsMax);
+}
+
+declare module "../../edge/operation.ts" {
+  interface Server {
+    readonly artifacts: Artifacts;
+  }
 }

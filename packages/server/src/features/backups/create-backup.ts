@@ -71,3 +71,10 @@ function ledElsewhere({ self, shards, control }: ClusterStatus): string | undefi
     `run codeq cluster handoff --to ${self.id} first`
   );
 }
+
+declare module "../../edge/operation.ts" {
+  interface Server {
+    /** Undefined where the control records are in the store of the only shard. */
+    readonly backupControl: BackupControl | undefined;
+  }
+}

@@ -435,3 +435,9 @@ function stageSize(
   const next = changed === 0 ? first : Math.max(first, Math.ceil(changed * (factor - 1)) + first);
   return Math.min(stageTasksMax, next);
 }
+
+declare module "../../edge/operation.ts" {
+  interface Server {
+    readonly jobs: BulkJobs;
+  }
+}

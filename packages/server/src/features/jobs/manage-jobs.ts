@@ -1,7 +1,7 @@
 /** Bulk jobs of the caller's tenant: start, show, pause, resume and abort. */
 import { limits } from "@codeq/protocol";
 import type { TaskFilter } from "../../core/search/task-filter.ts";
-import { problemOfSearch, shownJob } from "../../edge/hidden-payloads.ts";
+import { problemOfSearch } from "../../edge/hidden-payloads.ts";
 import {
   type Answer,
   type AuditRule,
@@ -235,4 +235,11 @@ async function count(
     after = found.next;
   }
   return { ok: true, value: { matched, hasMore: after !== undefined } };
+}
+
+/** The job without the part of its filter that says what is in payloads, if the caller must not see them. */
+function shownJob({ identity }: Pick<Call, "identity">, job: BulkJob): BulkJob {
+  if (!identity.hidesPayloads || job.asked["payload"] === undefined) return job;
+  const { payload, ...asked } = job.asked;
+  return { ...job, asked };
 }

@@ -262,3 +262,9 @@ export class Subscriptions implements ControlListener {
 export function queuesOf({ eventTypes }: Subscription): readonly string[] | undefined {
   return eventTypes.includes(everyQueue) ? undefined : eventTypes.map(queueOf);
 }
+
+declare module "../../edge/operation.ts" {
+  interface Server {
+    readonly subscriptions: Subscriptions;
+  }
+}
