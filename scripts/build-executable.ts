@@ -80,7 +80,7 @@ const inExecutable: Plugin = {
     onLoad({ filter: /packages\/cli\/src\/version\.ts$/ }, () => ({
       contents: `export const cliVersion = ${JSON.stringify(version())};`,
     }));
-    onLoad({ filter: /packages\/server\/src\/transport\/http\/package-file\.ts$/ }, () => ({
+    onLoad({ filter: /packages\/server\/src\/edge\/console\/package-file\.ts$/ }, () => ({
       contents: `const files = ${JSON.stringify(serverFiles())};
         const consoles = ${JSON.stringify(embeddedConsole())};
         const bytes = (text) => Buffer.from(text, "base64");

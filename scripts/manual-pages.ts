@@ -179,7 +179,7 @@ function errorsPage(): string {
 }
 
 function httpPage(): string {
-  return page("HTTP API", "the routes in packages/server/src/transport/http", [
+  return page("HTTP API", "packages/protocol/src/api and the routes in packages/server/src/features", [
     "This page lists every route with its parameters and answers. A running server has the same as an",
     "OpenAPI 3.1 document at `/openapi.json`.",
     "",

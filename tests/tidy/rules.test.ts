@@ -181,7 +181,7 @@ test("wireFields: fields of the API are declared in the protocol only", () => {
   offends(wireFields, command, "const { text } = await api.get(path);");
   passes(wireFields, command, 'const text = "api.get(path)";');
   passes(wireFields, "packages/cli/src/local/read-log-lines.ts", "JSON.parse(text) as Line;");
-  offends(wireFields, `${server}/transport/http/topic-routes.ts`, "({ properties: {} })");
+  offends(wireFields, `${server}/edge/http/topic-routes.ts`, "({ properties: {} })");
 });
 
 test("homes: the message names the line", () => {
