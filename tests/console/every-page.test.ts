@@ -199,3 +199,36 @@ test("an incident by keyboard alone: find the dead letter, read why, edit and re
   const { tasks } = await api.ask("/admin/tasks?command=send-email&place=ready");
   assert.equal(tasks[0].payload, '{"n":2}');
 });
+
+test("the cursor of a list stays on its row while rows go away and come back", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.create("render");
+  const id = await api.create("send-email");
+  const filter = async (key: string, ...typed: string[]): Promise<void> => {
+    await page.keyboard.press("/");
+    for (const each of typed) await page.keyboard.press(each);
+    await page.keyboard.press(key);
+  };
+  await open("/ui/tasks");
+  await page.getByText("2 rows loaded").waitFor();
+  await page.keyboard.press("j");
+  await filter("Enter", ..."state:done");
+  await page.keyboard.press("Escape");
+  await page.getByText("No task matches").waitFor();
+  await filter("Escape", "Backspace");
+  await page.getByText("2 rows loaded").waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`**/ui/tasks/${id}`);
+
+  await open("/ui/queues");
+  await page.getByRole("link", { name: "send-email" }).waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.getByLabel("Filter by name").fill("nothing like it");
+  await page.getByText("No queue matches").waitFor();
+  await page.getByLabel("Filter by name").fill("");
+  await page.getByRole("link", { name: "send-email" }).waitFor();
+  await page.getByLabel("Filter by name").blur();
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/ui/queues/send-email");
+});

@@ -91,9 +91,9 @@ export function urlOf({ path, query = {} }: Pick<Request, "path" | "query">): st
 
 /** The text of the answer; refusals are thrown. */
 export async function askText(request: Request): Promise<string> {
-  const { method = "GET", body, signal } = request;
+  const { method = "GET", signal } = request;
   const url = urlOf(request);
-  const text = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+  const text = bodyOf(request);
   const startedMs = performance.now();
   const reply = await send(url, {
     method,
@@ -116,6 +116,10 @@ export async function askText(request: Request): Promise<string> {
     connection.set({ state: "signed-out", answeredMs: Date.now() });
   }
   throw new ApiError(reply.status, code, messageOf(answer, reply));
+}
+
+function bodyOf({ body }: Request): string | undefined {
+  return body === undefined || typeof body === "string" ? body : JSON.stringify(body);
 }
 
 async function send(url: string, init: RequestInit): Promise<Response> {
@@ -149,7 +153,11 @@ export async function ask<T>(request: Request<T>): Promise<T> {
 }
 
 /** As a person would type it. The token is not shown. */
-export function curlOf({ method, url, body }: Pick<MadeCall, "method" | "url" | "body">): string {
+export function curlOf(request: Request): string {
+  return curlOfCall({ method: "GET", ...request, url: urlOf(request), body: bodyOf(request) });
+}
+
+export function curlOfCall({ method, url, body }: Omit<MadeCall, "status" | "ms">): string {
   const parts = [`curl "$CODEQ_URL${url.replace(/(["$`\\])/g, "\\$1")}"`];
   if (method !== "GET") parts.push(`-X ${method}`);
   parts.push('-H "Authorization: Bearer $CODEQ_TOKEN"');

@@ -5,7 +5,7 @@ import { connection } from "./api.ts";
 import { shortId } from "./format.ts";
 import { type KeyMap, useKeys } from "./keys.ts";
 import { Dialogs } from "./overlays/dialog.tsx";
-import { showKeys } from "./overlays/key-list.tsx";
+import { showKeys } from "./overlays/page-info.tsx";
 import { ApiKeys } from "./pages/api-keys.tsx";
 import { Audit } from "./pages/audit.tsx";
 import { Cluster } from "./pages/cluster.tsx";

@@ -1,5 +1,5 @@
 /** Shortcuts of single letters. They are off while a field or a dialog has the focus, and can be turned off. */
-import { useLayoutEffect } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { shortcuts } from "./preferences.ts";
 
 export type KeyMap = Readonly<Record<string, () => void>>;
@@ -43,24 +43,28 @@ function actionOf({ key, target }: KeyboardEvent): (() => void) | undefined {
   return maps.find((map) => map[name] !== undefined)?.[name];
 }
 
-/** Moves a mark through rows with J and K; Enter opens the link of the row. */
-export function rowKeys(selector: string): KeyMap {
-  const rows = (): HTMLElement[] => [...document.querySelectorAll<HTMLElement>(selector)];
-  const move = (step: number): void => {
-    const all = rows();
-    const at = all.findIndex((row) => row.classList.contains("cursor"));
-    const next = all[Math.min(all.length - 1, Math.max(0, at + step))];
-    if (next === undefined) return;
-    all[at]?.classList.remove("cursor");
-    next.classList.add("cursor");
-    next.scrollIntoView({ block: "nearest" });
+interface RowActions {
+  readonly open: (id: string) => void;
+  readonly select?: (id: string) => void;
+}
+
+/**
+ * Keys of a list: J and K move a cursor, Enter opens its row, X selects it. The cursor is the id of a row, so
+ * that it stays on its row when rows are drawn again.
+ */
+export function useRowKeys(
+  ids: readonly string[],
+  { open, select }: RowActions,
+): { readonly cursor: string | undefined; readonly keys: KeyMap } {
+  const [cursor, setCursor] = useState<string>();
+  const at = cursor === undefined ? -1 : ids.indexOf(cursor);
+  const move = (step: number): void =>
+    setCursor(ids[Math.min(ids.length - 1, Math.max(0, at + step))] ?? cursor);
+  const act = (run: ((id: string) => void) | undefined) => () => {
+    if (cursor !== undefined && at >= 0) run?.(cursor);
   };
-  const cursor = (): HTMLElement | undefined =>
-    rows().find((row) => row.classList.contains("cursor"));
   return {
-    j: () => move(1),
-    k: () => move(-1),
-    x: () => cursor()?.querySelector<HTMLElement>("input[type=checkbox]")?.click(),
-    Enter: () => cursor()?.querySelector<HTMLElement>("a")?.click(),
+    cursor,
+    keys: { j: () => move(1), k: () => move(-1), x: act(select), Enter: act(open) },
   };
 }

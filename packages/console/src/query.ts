@@ -5,9 +5,9 @@
  * feed, after their time.
  */
 import { useLayoutEffect, useState } from "preact/hooks";
-import { type ApiError, connection } from "./api.ts";
+import { type ApiError, ask, connection, type Request, tenant, urlOf } from "./api.ts";
 import { changedMs, type Follows, isLive, missedEvents } from "./feed.ts";
-import { createStore } from "./store.ts";
+import { createStore, useStore } from "./store.ts";
 
 export interface Answer<T> {
   readonly data?: T | undefined;
@@ -62,6 +62,12 @@ export function useQuery<T>(
   return (shown ?? { isLoading: false }) as Answer<T>;
 }
 
+/** What the server answers to a request, for the tenant that the page shows. */
+export function useAnswer<T>(name: string, request: Request<T>, options?: QueryOptions): Answer<T> {
+  useStore(tenant);
+  return useQuery(`${name}:${urlOf(request)}`, () => ask(request), options);
+}
+
 /** What was last answered, for a page to begin with until its own answer is there. */
 export function lastAnswer<T>(key: string): T | undefined {
   return entries.get(key)?.answer.data as T | undefined;
@@ -94,15 +100,15 @@ function refresh(entry: Entry): void {
   if (entry.isAsking) return;
   entry.isAsking = true;
   entry.askedMs = Date.now();
-  const tell = (answer: Answer<unknown>): void => {
+  const show = (answer: Answer<unknown>): void => {
     entry.isAsking = false;
     entry.answer = answer;
     for (const run of [...entry.listeners]) run();
   };
   entry.ask().then(
-    (data) => tell({ data, isLoading: false }),
+    (data) => show({ data, isLoading: false }),
     // What was known stays on the page; the error stands beside it.
-    (error: ApiError) => tell({ data: entry.answer.data, error, isLoading: false }),
+    (error: ApiError) => show({ data: entry.answer.data, error, isLoading: false }),
   );
 }
 

@@ -5,13 +5,13 @@ import { connection, tenant } from "./api.ts";
 import { missedEvents } from "./feed.ts";
 import { ago, count, timeModes } from "./format.ts";
 import { useHealth, useTenants } from "./model/server.ts";
-import { showApiCalls } from "./overlays/api-calls.tsx";
-import { showKeys } from "./overlays/key-list.tsx";
+import { showApiCalls, showKeys } from "./overlays/page-info.tsx";
 import { openPalette } from "./overlays/palette.tsx";
 import { isFor, navigation } from "./pages/nav.ts";
 import { chooseTenant } from "./pages/tenants.tsx";
-import { Kbd } from "./parts/basics.tsx";
-import { Icon, Wordmark } from "./parts/icon.tsx";
+import { Badge, Kbd } from "./parts/basics.tsx";
+import { Button } from "./parts/buttons.tsx";
+import { Icon, type IconName, Wordmark } from "./parts/icon.tsx";
 import { isDark, theme, timeMode, useNow } from "./preferences.ts";
 import { invalidate, isPaused } from "./query.ts";
 import { href, useLocation } from "./router.ts";
@@ -63,26 +63,18 @@ function Side({ session, onClose }: { session: Session; onClose: () => void }): 
         if (event.key === "Escape") onClose();
       }}
     >
-      <div class="side-head">
+      <div class="side-head row">
         <a href={href("")} aria-label="codeQ, overview">
           <Wordmark />
         </a>
         <span class="env">{session.env}</span>
-        <button
-          class="btn ghost icon sm only-narrow"
-          type="button"
-          aria-label="Close navigation"
-          onClick={onClose}
-        >
-          <Icon name="x" />
-        </button>
+        <IconButton class="sm only-narrow" icon="x" label="Close navigation" onClick={onClose} />
       </div>
       <TenantChoice session={session} />
-      <button class="btn search-btn" type="button" onClick={openPalette}>
-        <Icon name="search" />
+      <Button class="search-btn" icon="search" onClick={openPalette}>
         Search or jump to
         <Kbd>{isMac ? "⌘K" : "Ctrl K"}</Kbd>
-      </button>
+      </Button>
       <nav class="nav" aria-label="Main">
         {navigation.map(({ title, entries }, at) => (
           <div key={title}>
@@ -93,6 +85,7 @@ function Side({ session, onClose }: { session: Session; onClose: () => void }): 
                 .map((each) => (
                   <li key={each.path}>
                     <a
+                      class="row"
                       href={href(each.path)}
                       aria-current={isUnder(path, each.path) ? "page" : undefined}
                     >
@@ -127,7 +120,7 @@ function TenantChoice({ session }: { readonly session: Session }): JSX.Element {
   const all = [...new Set([session.tenantId, ...known, ...(chosen === "" ? [] : [chosen])])].sort();
   if (all.length < 2) {
     return (
-      <p class="tenant-name">
+      <p class="tenant-name row">
         <Icon name="tenants" />
         <span class="sr">Tenant</span>
         <bdi class="trunc">{session.tenantId}</bdi>
@@ -135,7 +128,7 @@ function TenantChoice({ session }: { readonly session: Session }): JSX.Element {
     );
   }
   return (
-    <label class="tenant-name">
+    <label class="tenant-name row">
       <Icon name="tenants" />
       <span class="sr">Tenant</span>
       <select
@@ -173,7 +166,7 @@ function SideFoot({ session }: { readonly session: Session }): JSX.Element {
           {window.location.host} · v{session.version}
         </span>
       </div>
-      <div class="me">
+      <div class="me row">
         <span class="avatar" aria-hidden="true">
           {session.subject.slice(0, 2)}
         </span>
@@ -181,9 +174,9 @@ function SideFoot({ session }: { readonly session: Session }): JSX.Element {
           <bdi>{session.subject}</bdi> · {session.role}
           {session.payloads === "hidden" ? ", payloads hidden" : ""}
         </span>
-        <button class="btn ghost sm" type="button" onClick={() => void signOut()}>
+        <Button class="ghost sm" onClick={() => void signOut()}>
           Sign out
-        </button>
+        </Button>
       </div>
     </div>
   );
@@ -195,18 +188,11 @@ function TopBar({ crumbs, onMenu }: { crumbs: readonly Crumb[]; onMenu: () => vo
   const next = timeModes[(timeModes.indexOf(mode) + 1) % timeModes.length] ?? "relative";
   const names = { relative: "Relative", local: "Local", utc: "UTC" } as const;
   return (
-    <header class="topbar">
-      <button
-        class="btn ghost icon menu-btn"
-        type="button"
-        aria-label="Open navigation"
-        onClick={onMenu}
-      >
-        <Icon name="menu" />
-      </button>
-      <nav class="crumbs" aria-label="Breadcrumb">
+    <header class="topbar row">
+      <IconButton class="menu-btn" icon="menu" label="Open navigation" onClick={onMenu} />
+      <nav class="crumbs row" aria-label="Breadcrumb">
         {crumbs.map((crumb, at) => (
-          <span key={crumb.text} class="crumb">
+          <span key={crumb.text} class="row">
             {at === 0 ? null : (
               <span class="sep" aria-hidden="true">
                 /
@@ -222,47 +208,43 @@ function TopBar({ crumbs, onMenu }: { crumbs: readonly Crumb[]; onMenu: () => vo
       </nav>
       <span class="grow" />
       <LiveButton />
-      <button
-        class="btn ghost sm wide"
-        type="button"
+      <Button
+        class="ghost sm wide"
         title={`Times are ${names[mode].toLowerCase()}; switch to ${names[next].toLowerCase()}`}
         onClick={() => timeMode.set(next)}
       >
         {names[mode]}
-      </button>
-      <button
-        class="btn ghost icon sm wide"
-        type="button"
-        aria-label="Show the API calls of this page"
+      </Button>
+      <IconButton
+        class="sm wide"
+        icon="api"
+        label="Show the API calls of this page"
         onClick={showApiCalls}
-      >
-        <Icon name="api" />
-      </button>
-      <button
-        class="btn ghost icon sm"
-        type="button"
-        aria-label={isDark() ? "Switch to light" : "Switch to dark"}
+      />
+      <IconButton
+        class="sm"
+        icon={isDark() ? "sun" : "moon"}
+        label={isDark() ? "Switch to light" : "Switch to dark"}
         onClick={() => theme.set(isDark() ? "light" : "dark")}
-      >
-        <Icon name={isDark() ? "sun" : "moon"} />
-      </button>
-      <button
-        class="btn ghost icon sm wide"
-        type="button"
-        aria-label="Keyboard shortcuts"
-        onClick={showKeys}
-      >
-        <Icon name="help" />
-      </button>
-      <button
-        class="btn ghost icon sm only-narrow"
-        type="button"
-        aria-label="Search"
-        onClick={openPalette}
-      >
-        <Icon name="search" />
-      </button>
+      />
+      <IconButton class="sm wide" icon="help" label="Keyboard shortcuts" onClick={showKeys} />
+      <IconButton class="sm only-narrow" icon="search" label="Search" onClick={openPalette} />
     </header>
+  );
+}
+
+interface IconButtonProps {
+  readonly class: string;
+  readonly icon: IconName;
+  readonly label: string;
+  readonly onClick: () => void;
+}
+
+function IconButton({ class: look, icon, label, onClick }: IconButtonProps): JSX.Element {
+  return (
+    <Button class={`ghost icon ${look}`} aria-label={label} onClick={onClick}>
+      <Icon name={icon} />
+    </Button>
   );
 }
 
@@ -272,24 +254,17 @@ function LiveButton(): JSX.Element {
   const { state } = useStore(connection);
   if (state === "offline") {
     return (
-      <span class="st st-warn">
-        <Icon name="offline" small />
+      <Badge tone="warn" icon="offline">
         Offline
-      </span>
+      </Badge>
     );
   }
   return (
-    <button
-      class="btn sm"
-      type="button"
-      aria-pressed={!paused}
-      onClick={() => isPaused.set(!paused)}
-    >
+    <Button class="sm" aria-pressed={!paused} onClick={() => isPaused.set(!paused)}>
       {paused ? (
-        <span class="st st-warn">
-          <Icon name="pause" small />
+        <Badge tone="warn" icon="pause">
           Paused{missed === 0 ? "" : `, ${count(missed)} new`}
-        </span>
+        </Badge>
       ) : (
         <span class="st st-done">
           <svg class="pulse" width="8" height="8" aria-hidden="true">
@@ -300,7 +275,7 @@ function LiveButton(): JSX.Element {
       )}
       <span class="faint wide-only">{paused ? "Resume" : "Pause"}</span>
       <Kbd>P</Kbd>
-    </button>
+    </Button>
   );
 }
 
@@ -325,18 +300,18 @@ function Banner(): JSX.Element {
   return (
     <div role="status">
       {isOffline ? (
-        <div class="banner">
+        <div class="banner row wrap">
           <Icon name="offline" />
           <span>Connection to the server lost</span>
           <span class="d">
             Data from {ago(answeredMs, nowMs)}. Actions are off until the server answers.
           </span>
-          <button class="btn sm safe" type="button" onClick={() => invalidate()}>
+          <Button class="sm safe" onClick={() => invalidate()}>
             Retry now
-          </button>
+          </Button>
         </div>
       ) : wasOffline ? (
-        <div class="banner is-good">
+        <div class="banner row wrap is-good">
           <Icon name="done" />
           <span>Connected again</span>
           <span class="d">Everything on this page is current.</span>

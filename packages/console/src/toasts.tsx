@@ -1,6 +1,8 @@
-/** What was done, said for a few seconds where everybody sees and hears it. */
+/** Sends what a button asks for, and says for a few seconds what was done, for screen readers as well. */
 import type { JSX } from "preact";
+import { ask, type Request } from "./api.ts";
 import { Icon } from "./parts/icon.tsx";
+import { invalidate } from "./query.ts";
 import { createStore, useStore } from "./store.ts";
 
 interface Toast {
@@ -21,6 +23,18 @@ export function tellProblem(error: unknown): void {
   show({ text: error instanceof Error ? error.message : String(error), isBad: true });
 }
 
+/** Throws what the server refused with. `changed` begins the keys of the queries to load again. */
+export async function sendCall(call: Request, done: string, changed = ""): Promise<void> {
+  await ask(call);
+  tell(done);
+  invalidate(changed);
+}
+
+/** For buttons without a dialog: a refusal is shown like success. */
+export function sendNow(call: Request, done: string, changed = ""): void {
+  sendCall(call, done, changed).catch(tellProblem);
+}
+
 function show(toast: Toast): void {
   clearTimeout(timer);
   store.set(toast);
@@ -32,7 +46,7 @@ export function Toasts(): JSX.Element {
   return (
     <div role="status" aria-live="polite">
       {toast === undefined ? null : (
-        <div class="toast">
+        <div class="toast row float">
           <span class={toast.isBad ? "bad" : "good"}>
             <Icon name={toast.isBad ? "warn" : "check"} />
           </span>

@@ -1,6 +1,5 @@
 /** Queues with their depths, ages and rates, as one list. */
 import { ask, tenant } from "../api.ts";
-import type { Depths } from "../parts/basics.tsx";
 import { type Answer, lastAnswer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
 
@@ -17,8 +16,12 @@ export interface Rates {
   readonly retried: number;
 }
 
-export interface QueueRow extends Depths {
+export interface QueueRow {
   readonly name: string;
+  readonly ready: number;
+  readonly delayed: number;
+  readonly leased: number;
+  readonly dead: number;
   readonly waiting: number;
   readonly rates: Rates;
   readonly oldestSeconds?: number | undefined;

@@ -1,22 +1,25 @@
 /** Rates over time, with the minutes and hours in which nothing moved. */
 import { ask, tenant } from "../api.ts";
-import type { RatePoint } from "../parts/charts.tsx";
-import { type Answer, useQuery } from "../query.ts";
+import { type Answer, useAnswer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
-import { failureShare } from "./queues.ts";
+import { failureShare, type Rates } from "./queues.ts";
 
-interface SeriesPoint {
-  readonly at: string;
+/** Per second. */
+export interface RatePoint {
+  readonly atMs: number;
   readonly enqueued: number;
   readonly completed: number;
   readonly failed: number;
-  readonly retried: number;
+}
+
+interface SeriesPoint extends Rates {
+  readonly at: string;
 }
 
 interface Series {
   readonly resolution: "minute" | "hour";
   readonly points: readonly SeriesPoint[];
-  readonly usual: readonly (Omit<SeriesPoint, "at"> & { readonly hour: number })[];
+  readonly usual: readonly (Rates & { readonly hour: number })[];
 }
 
 interface Trends {
@@ -35,17 +38,11 @@ const steps: Readonly<
 
 /** Of one queue, or of all. */
 export function useSeries(range: Range, queue = ""): Answer<readonly RatePoint[]> {
-  const of = useStore(tenant);
   const { resolution } = steps[range];
-  const path =
-    queue === ""
-      ? "/v1/codeq/admin/series"
-      : `/v1/codeq/admin/queues/${encodeURIComponent(queue)}/series`;
-  const answer = useQuery(
-    `series:${of}:${queue}:${resolution}`,
-    () => ask<Series>({ path, query: { resolution } }),
-    { everyMs: 10_000, follows: queue === "" ? {} : { queue } },
-  );
+  const of = queue === "" ? "" : `/queues/${encodeURIComponent(queue)}`;
+  const request = { path: `/v1/codeq/admin${of}/series`, query: { resolution } };
+  const follows = queue === "" ? {} : { queue };
+  const answer = useAnswer<Series>("series", request, { everyMs: 10_000, follows });
   return { ...answer, data: answer.data && pointsOf(answer.data, range, Date.now()) };
 }
 
@@ -87,12 +84,8 @@ function loadWanted(): void {
 export function useUsual():
   | { readonly enqueuedPerSecond: number; readonly failing: number }
   | undefined {
-  const of = useStore(tenant);
-  const { data } = useQuery(
-    `usual:${of}`,
-    () => ask<Series>({ path: "/v1/codeq/admin/series", query: { resolution: "hour" } }),
-    { everyMs: 300_000 },
-  );
+  const request = { path: "/v1/codeq/admin/series", query: { resolution: "hour" } };
+  const { data } = useAnswer<Series>("usual", request, { everyMs: 300_000 });
   const usual = data?.usual.find(({ hour }) => hour === new Date().getUTCHours());
   if (usual === undefined) return undefined;
   return { enqueuedPerSecond: usual.enqueued / 3600, failing: failureShare(usual) };

@@ -1,7 +1,6 @@
 /** What the server says of itself and of its workers. */
-import { ask, tenant } from "../api.ts";
-import { type Answer, useQuery } from "../query.ts";
-import { useStore } from "../store.ts";
+import { ask } from "../api.ts";
+import { type Answer, useAnswer, useQuery } from "../query.ts";
 
 export interface Health {
   readonly status: string;
@@ -11,7 +10,7 @@ export interface Health {
 }
 
 export function useHealth(): Answer<Health> {
-  return useQuery("health", () => ask<Health>({ path: "/healthz" }), { everyMs: 5000 });
+  return useAnswer("health", { path: "/healthz" });
 }
 
 /** The copy of a shard on the node that answered, and who leads the shard. */
@@ -42,9 +41,7 @@ export interface ClusterState {
 }
 
 export function useCluster(): Answer<ClusterState> {
-  return useQuery("cluster", () => ask<ClusterState>({ path: "/v1/codeq/cluster" }), {
-    everyMs: 5000,
-  });
+  return useAnswer("cluster", { path: "/v1/codeq/cluster" });
 }
 
 export interface Worker {
@@ -64,10 +61,7 @@ export interface Workers {
 }
 
 export function useWorkers(): Answer<Workers> {
-  const of = useStore(tenant);
-  const load = (): Promise<Workers> =>
-    ask<Workers>({ path: "/v1/codeq/admin/workers", query: { limit: "100" } });
-  return useQuery(`workers:${of}`, load, { everyMs: 5000 });
+  return useAnswer("workers", { path: "/v1/codeq/admin/workers", query: { limit: "100" } });
 }
 
 export function useTenants(isOperator: boolean): Answer<{ readonly tenants: readonly string[] }> {

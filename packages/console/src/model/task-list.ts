@@ -8,15 +8,18 @@ import { changedMs, isLive } from "../feed.ts";
 import { isPaused } from "../query.ts";
 import { listTasks, type TaskPage, type TaskRow } from "./tasks.ts";
 
-export interface TaskList {
+interface Loaded {
   readonly tasks: readonly TaskRow[];
   readonly total: number | undefined;
   readonly scanned: number;
-  readonly hasMore: boolean;
-  readonly isLoading: boolean;
-  readonly error: ApiError | undefined;
+  readonly next: string | undefined;
   /** Tasks that came since. */
   readonly news: number;
+  readonly isLoading: boolean;
+  readonly error: ApiError | undefined;
+}
+
+export interface TaskList extends Loaded {
   readonly more: () => void;
   readonly reload: () => void;
 }
@@ -28,16 +31,6 @@ const tickMs = 1000;
 /** With a feed: between two looks when something happened, and when nothing did. */
 const liveMs = 2000;
 const restMs = 20_000;
-
-interface Loaded {
-  readonly tasks: readonly TaskRow[];
-  readonly total: number | undefined;
-  readonly scanned: number;
-  readonly next: string | undefined;
-  readonly news: number;
-  readonly isLoading: boolean;
-  readonly error: ApiError | undefined;
-}
 
 const nothing: Loaded = {
   tasks: [],
@@ -53,12 +46,11 @@ type Query = Readonly<Record<string, string>>;
 
 export function useTaskList(query: Query | undefined, of: string): TaskList {
   const key = query === undefined ? undefined : `${of}?${JSON.stringify(query)}`;
-  const [loaded, setLoaded] = useState(nothing);
+  const [shown, setShown] = useState({ key, loaded: nothing });
   const source = useRef<TaskSource>(undefined);
   useEffect(() => {
-    setLoaded(nothing);
     if (query === undefined) return undefined;
-    const own = new TaskSource(query, setLoaded);
+    const own = new TaskSource(query, (loaded) => setShown({ key, loaded }));
     source.current = own;
     own.load();
     const timer = setInterval(() => own.watch(), tickMs);
@@ -68,8 +60,8 @@ export function useTaskList(query: Query | undefined, of: string): TaskList {
     };
   }, [key]);
   return {
-    ...loaded,
-    hasMore: loaded.next !== undefined,
+    // Rows of another filter are never shown, not even until the first answer.
+    ...(shown.key === key ? shown.loaded : nothing),
     more: () => source.current?.more(),
     reload: () => source.current?.load(),
   };

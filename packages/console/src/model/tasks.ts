@@ -1,5 +1,5 @@
 /** Tasks as administrators see them, and what can be done to one. */
-import { type ApiError, ask, askText } from "../api.ts";
+import { ask, askText } from "../api.ts";
 import { rawMember } from "../json-lines.ts";
 import type { StateName } from "../parts/basics.tsx";
 
@@ -61,7 +61,7 @@ export function stateOf({ place, error }: TaskRow): StateName {
   return place === "failed" && error === "CANCELLED" ? "cancelled" : place;
 }
 
-const tasksPath = "/v1/codeq/admin/tasks";
+export const tasksPath = "/v1/codeq/admin/tasks";
 
 export function listTasks(
   query: Readonly<Record<string, string>>,
@@ -114,28 +114,4 @@ export async function inspectTask(id: string): Promise<InspectedTask> {
   const text = await askText({ path: taskPath(id) });
   const resultText = rawMember(text, ["result", "result"]);
   return { ...(JSON.parse(text) as InspectedTask), resultText };
-}
-
-/** What came of something that was done to several tasks one by one. */
-export interface Done {
-  readonly done: number;
-  readonly refused: number;
-  readonly firstProblem: string | undefined;
-}
-
-export async function forEach(
-  ids: readonly string[],
-  run: (id: string) => Promise<unknown>,
-): Promise<Done> {
-  let done = 0;
-  let firstProblem: string | undefined;
-  for (const id of ids) {
-    try {
-      await run(id);
-      done += 1;
-    } catch (error) {
-      firstProblem ??= (error as ApiError).message;
-    }
-  }
-  return { done, refused: ids.length - done, firstProblem };
 }

@@ -1,10 +1,11 @@
-/** Dialogs: plain ones, and those that ask to type a name before something cannot be undone. */
+/** Dialogs: plain ones, those that act, and those that ask to type a name before something cannot be undone. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { curlOf, type Method, urlOf } from "../api.ts";
-import { Kbd } from "../parts/basics.tsx";
-import { CodeBox } from "../parts/code-box.tsx";
-import { Icon } from "../parts/icon.tsx";
+import { curlOf, type Request } from "../api.ts";
+import { CodeBox, Kbd, Problem } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
+import { TextField } from "../parts/fields.tsx";
+import { Icon, type IconName } from "../parts/icon.tsx";
 import { createStore, useStore } from "../store.ts";
 
 const open = createStore<(() => JSX.Element) | undefined>(undefined);
@@ -58,27 +59,68 @@ export function Dialog({ label, className = "dlg", children }: DialogProps): JSX
   );
 }
 
-export interface ShownCall {
-  readonly method: Method;
-  readonly path: string;
-  readonly query?: Readonly<Record<string, string | undefined>>;
-  readonly body?: object | string | undefined;
-}
-
-interface ActionProps {
+interface TextProps {
   readonly title: string;
   readonly about?: ComponentChildren;
   readonly children?: ComponentChildren;
+}
+
+function Head({ title, about }: TextProps): JSX.Element {
+  return (
+    <header>
+      <h2>{title}</h2>
+      {about === undefined ? null : <p class="muted">{about}</p>}
+    </header>
+  );
+}
+
+/** Shows something, and has a button that closes it. */
+export function InfoDialog(
+  props: TextProps & { readonly close?: JSX.Element; readonly more?: ComponentChildren },
+): JSX.Element {
+  return (
+    <Dialog label={props.title}>
+      <Head {...props} />
+      <div class="body">{props.children}</div>
+      <footer class="row wrap">
+        {props.more}
+        {props.close ?? (
+          <Button onClick={closeDialog} data-first="">
+            Close <Kbd>Esc</Kbd>
+          </Button>
+        )}
+      </footer>
+    </Dialog>
+  );
+}
+
+/** A text that the server sends once. Opens after the dialog that asked for the text has closed itself. */
+export function showOnce(title: string, label: string, text: string): void {
+  const close = (
+    <Button class="primary" data-first="" onClick={closeDialog}>
+      Done
+    </Button>
+  );
+  setTimeout(() =>
+    openDialog(() => (
+      <InfoDialog title={title} about="Copy it now, it won't be shown again." close={close}>
+        <CodeBox text={text} label={label} />
+      </InfoDialog>
+    )),
+  );
+}
+
+interface ActionProps extends TextProps {
   /** Verb and count, such as "Delete 48,112 tasks". */
   readonly button: string;
-  readonly icon?: ComponentChildren;
+  readonly icon?: IconName;
   /** It cannot be undone. */
   readonly isFinal?: boolean;
   /** What has to be typed before. */
   readonly confirm?: string | undefined;
   readonly isReady?: boolean;
   /** What the button will ask of the server. */
-  readonly call: ShownCall;
+  readonly call: Request;
   /** Throws what the server refused with. */
   readonly run: () => Promise<void>;
 }
@@ -103,62 +145,76 @@ export function ActionDialog(props: ActionProps): JSX.Element {
       setBusy(false);
     }
   };
-  const { method, body } = props.call;
-  const text = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+  const confirmLabel = (
+    <>
+      Type <code>{props.confirm}</code> to confirm
+    </>
+  );
   return (
     <Dialog label={props.title}>
       <form onSubmit={(event) => void submit(event)}>
-        <header>
-          <h2>{props.title}</h2>
-          {props.about === undefined ? null : <p class="muted">{props.about}</p>}
-        </header>
+        <Head {...props} />
         <div class="body">
           {props.children}
           {props.confirm === undefined ? null : (
-            <label class="field">
-              <span>
-                Type <code>{props.confirm}</code> to confirm
-              </span>
-              <input
-                class="input mono"
-                autocomplete="off"
-                spellcheck={false}
-                value={typed}
-                onInput={(event) => setTyped(event.currentTarget.value)}
-              />
-            </label>
+            <TextField label={confirmLabel} isCode value={typed} onChange={setTyped} />
           )}
-          {problem === "" ? null : (
-            <p class="note is-bad" role="alert">
-              <Icon name="warn" />
-              <span>{problem}</span>
-            </p>
-          )}
-          {showsCall ? (
-            <CodeBox text={curlOf({ method, url: urlOf(props.call), body: text })} />
-          ) : null}
+          <Problem text={problem} />
+          {showsCall ? <CodeBox text={curlOf(props.call)} /> : null}
         </div>
-        <footer>
-          <button class="btn ghost left" type="button" onClick={() => setShowsCall(!showsCall)}>
-            <Icon name="api" />
+        <footer class="row wrap">
+          <Button class="ghost left" icon="api" onClick={() => setShowsCall(!showsCall)}>
             {showsCall ? "Hide API call" : "Show API call"}
-          </button>
-          <button class="btn" type="button" onClick={closeDialog}>
+          </Button>
+          <Button onClick={closeDialog}>
             Cancel <Kbd>Esc</Kbd>
-          </button>
-          <button
-            class={`btn ${props.isFinal === true ? "danger solid" : "primary"}`}
+          </Button>
+          <Button
+            class={props.isFinal === true ? "danger solid" : "primary"}
+            {...(props.icon === undefined ? {} : { icon: props.icon })}
             type="submit"
             disabled={!isReady}
             data-first={
               props.confirm === undefined && props.children === undefined ? "" : undefined
             }
           >
-            {props.icon}
             {props.button}
-          </button>
+          </Button>
         </footer>
       </form>
     </Dialog>
+  );
+}
+
+/** What an action does, point by point. */
+export function Effects({ of }: { of: readonly (readonly [IconName, ComponentChildren])[] }) {
+  return (
+    <ul class="checks">
+      {of.map(([icon, text]) => (
+        <li key={icon}>
+          <Icon name={icon} />
+          <span>{text}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface BlastProps {
+  readonly count: string;
+  readonly what: string;
+  readonly note?: string;
+}
+
+/** How many tasks will be touched. */
+export function Blast({ count, what, note }: BlastProps): JSX.Element {
+  return (
+    <div class="blast">
+      <div class="big">
+        <b>{count}</b>
+        <span>{what}</span>
+        {note === undefined ? null : <span class="faint">{note}</span>}
+      </div>
+    </div>
   );
 }

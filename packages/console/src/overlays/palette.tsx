@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { count } from "../format.ts";
 import { useKnownQueues } from "../model/queues.ts";
 import { pagesFor } from "../pages/nav.ts";
-import { Kbd } from "../parts/basics.tsx";
+import { Hints, Kbd, queueHref } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { theme } from "../preferences.ts";
 import { isPaused } from "../query.ts";
@@ -51,7 +51,7 @@ function Palette(): JSX.Element {
   const groups = [...new Set(options.map(({ group }) => group))];
   return (
     <Dialog label="Search or jump to" className="palette">
-      <div class="q">
+      <div class="q row">
         <Icon name="search" />
         <input
           placeholder="Search queues, task ids, pages and actions"
@@ -91,7 +91,7 @@ function Palette(): JSX.Element {
                 >
                   <Icon name={option.icon} />
                   <bdi class="trunc">{option.text}</bdi>
-                  <span class="end">{option.end}</span>
+                  <span class="end sub">{option.end}</span>
                 </button>
               ),
             )}
@@ -101,14 +101,8 @@ function Palette(): JSX.Element {
           <p class="gh">No queue, page or action matches. A task id needs at least 6 characters.</p>
         ) : null}
       </div>
-      <div class="foot">
-        <span>
-          <Kbd>↑</Kbd>
-          <Kbd>↓</Kbd>move
-        </span>
-        <span>
-          <Kbd>↵</Kbd>open
-        </span>
+      <div class="foot sub">
+        <Hints of={["↑ ↓ move", "↵ open"]} />
         <span>Paste a task id, or at least 6 characters of it</span>
       </div>
     </Dialog>
@@ -132,7 +126,7 @@ function useOptions(text: string): Option[] {
         icon: "queues",
         text: name,
         end: dead > 0 ? `${count(dead)} dead` : `${count(waiting)} waiting`,
-        run: go(href(`/queues/${encodeURIComponent(name)}`)),
+        run: go(queueHref(name)),
       }),
     );
   const pages = pagesFor(session.get() ?? { role: "viewer" }).map(

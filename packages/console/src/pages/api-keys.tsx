@@ -1,18 +1,15 @@
 /** API keys: who may call, until when, last used when; create and revoke. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, tenant } from "../api.ts";
+import { ask } from "../api.ts";
 import { plural } from "../format.ts";
-import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
-import { showOnce } from "../overlays/shown-once.tsx";
-import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
-import { CardTable, num } from "../parts/card-table.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { TextField } from "../parts/text-field.tsx";
-import { invalidate, useQuery } from "../query.ts";
-import { sendCall } from "../send-call.ts";
-import { useStore } from "../store.ts";
+import { ActionDialog, openDialog, showOnce } from "../overlays/dialog.tsx";
+import { Given, Nothing, PageHead, Pending, Time } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
+import { CheckBox, TextField } from "../parts/fields.tsx";
+import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
+import { invalidate, useAnswer } from "../query.ts";
+import { sendCall } from "../toasts.tsx";
 
 interface ApiKey {
   readonly id: string;
@@ -29,99 +26,67 @@ interface ApiKey {
 const path = "/v1/codeq/admin/keys";
 
 export function ApiKeys(): JSX.Element {
-  const of = useStore(tenant);
-  const load = (): Promise<{ keys: ApiKey[] }> => ask({ path, query: { limit: "100" } });
-  const { data, error } = useQuery(`keys:${of}`, load, { everyMs: 15_000 });
+  const request = { path, query: { limit: "100" } };
+  const { data, error } = useAnswer<{ keys: ApiKey[] }>("keys", request, { everyMs: 15_000 });
   if (data === undefined) return <Pending error={error} />;
   return (
     <>
       <PageHead
         title="API keys"
-        about={
-          <>
-            {plural(data.keys.length, "key")}. The text of a key is shown once, when it is created.
-          </>
-        }
+        about={`${plural(data.keys.length, "key")}. The text of a key is shown once, when it is created.`}
       >
-        <button class="btn primary" type="button" onClick={() => openDialog(CreateKey)}>
-          <Icon name="plus" />
+        <Button class="primary" icon="plus" onClick={() => openDialog(CreateKey)}>
           Create key
-        </button>
+        </Button>
       </PageHead>
       <section class="panel" aria-label="API keys">
-        {data.keys.length === 0 ? (
-          <Nothing icon="keys" title="No API keys">
-            <p>Producers, workers and this console can sign in with one.</p>
-          </Nothing>
-        ) : (
-          <KeyTable keys={data.keys} />
-        )}
+        <CardTable
+          rows={data.keys}
+          id={({ id }) => id}
+          columns={columns}
+          nothing={
+            <Nothing icon="keys" title="No API keys">
+              <p>Producers, workers and this console can sign in with one.</p>
+            </Nothing>
+          }
+        />
       </section>
     </>
   );
 }
 
-function KeyTable({ keys }: { readonly keys: readonly ApiKey[] }): JSX.Element {
-  return (
-    <CardTable
-      heads={["Name", "Id", "Role", "Scopes", num("Created"), num("Last used"), num("Ends")]}
-      hasActions
-    >
-      {keys.map((key) => (
-        <tr key={key.id} data-row="">
-          <td class="full name">
-            <b>
-              <Given text={key.name} max={100} />
-            </b>
-          </td>
-          <td data-l="Id" class="full">
-            <code>{key.id}</code>
-          </td>
-          <td data-l="Role">{key.role}</td>
-          <td data-l="Scopes" class="full">
-            {key.scopes.length === 0 ? <span class="faint">none</span> : key.scopes.join(", ")}
-          </td>
-          <td class="num" data-l="Created">
-            <Time at={key.createdAt} />
-          </td>
-          <td class="num" data-l="Last used">
-            {key.lastUsedAt === undefined ? (
-              <span class="faint">never</span>
-            ) : (
-              <Time at={key.lastUsedAt} />
-            )}
-          </td>
-          <td class="num" data-l="Ends">
-            {key.expiresAt === undefined ? (
-              <span class="faint">never</span>
-            ) : (
-              <Time at={key.expiresAt} />
-            )}
-          </td>
-          <td>
-            <div class="acts">
-              <button
-                class="btn sm danger"
-                type="button"
-                aria-label={`Revoke ${key.name}`}
-                onClick={() => askRevoke(key)}
-              >
-                Revoke…
-              </button>
-            </div>
-          </td>
-        </tr>
-      ))}
-    </CardTable>
-  );
-}
+const never = <span class="faint">never</span>;
+
+const columns: readonly Column<ApiKey>[] = [
+  title("Name", ({ name }) => (
+    <b>
+      <Given text={name} max={100} />
+    </b>
+  )),
+  column("Id", ({ id }) => <code>{id}</code>, "full"),
+  column("Role", ({ role }) => role),
+  column("Scopes", ({ scopes }) => scopes.join(", ") || <span class="faint">none</span>, "full"),
+  num("Created", ({ createdAt }) => <Time at={createdAt} />),
+  num("Last used", ({ lastUsedAt }) => <Time at={lastUsedAt} none={never} />),
+  num("Ends", ({ expiresAt }) => <Time at={expiresAt} none={never} />),
+  actions(
+    (key) => (
+      <div class="acts">
+        <Button class="sm danger" aria-label={`Revoke ${key.name}`} onClick={() => askRevoke(key)}>
+          Revoke…
+        </Button>
+      </div>
+    ),
+    "",
+  ),
+];
 
 function askRevoke(key: ApiKey): void {
   const call = { method: "DELETE", path: `${path}/${key.id}` } as const;
   openDialog(() => (
     <ActionDialog
       title={`Revoke ${key.name}?`}
-      about="Whoever uses the key is refused from now on, on open streams too. A revoked key cannot be given back."
+      about="The server refuses callers with this key from now on, on open streams too. A revoked key cannot be restored."
       button="Revoke key"
       isFinal
       confirm={key.name}
@@ -131,21 +96,24 @@ function askRevoke(key: ApiKey): void {
   ));
 }
 
+const work = ["claim", "heartbeat", "abandon", "nack", "result", "subscribe"];
 const kinds = {
-  producer: { role: "none", scopes: ["codeq:create"] },
+  producer: { role: "none", scopes: ["codeq:create"], about: "a producer: creates tasks" },
   worker: {
     role: "none",
-    scopes: [
-      "codeq:claim",
-      "codeq:heartbeat",
-      "codeq:abandon",
-      "codeq:nack",
-      "codeq:result",
-      "codeq:subscribe",
-    ],
+    scopes: work.map((verb) => `codeq:${verb}`),
+    about: "a worker: claims tasks of all queues",
   },
-  viewer: { role: "viewer", scopes: [] },
-  admin: { role: "admin", scopes: ["codeq:create"] },
+  viewer: {
+    role: "viewer",
+    scopes: [],
+    about: "a viewer: this console, without changing anything",
+  },
+  admin: {
+    role: "admin",
+    scopes: ["codeq:create"],
+    about: "an admin: this console, and all of the tenant",
+  },
 } as const;
 type Kind = keyof typeof kinds;
 
@@ -171,7 +139,7 @@ function CreateKey(): JSX.Element {
       run={async () => {
         const { token } = await ask<{ token: string }>(call);
         invalidate("keys");
-        showOnce({ title: `${name.trim()} was created`, label: "API key", text: token });
+        showOnce(`${name.trim()} was created`, "API key", token);
       }}
     >
       <TextField label="Name: what the key is for" value={name} onChange={setName} />
@@ -182,21 +150,17 @@ function CreateKey(): JSX.Element {
           value={kind}
           onChange={(event) => setKind(event.currentTarget.value as Kind)}
         >
-          <option value="producer">a producer: creates tasks</option>
-          <option value="worker">a worker: claims tasks of all queues</option>
-          <option value="viewer">a viewer: this console, without changing anything</option>
-          <option value="admin">an admin: this console, and all of the tenant</option>
+          {Object.entries(kinds).map(([each, { about }]) => (
+            <option key={each} value={each}>
+              {about}
+            </option>
+          ))}
         </select>
       </label>
       {mayHide ? (
-        <label class="opt">
-          <input
-            type="checkbox"
-            checked={hidesPayloads}
-            onChange={(event) => setHidesPayloads(event.currentTarget.checked)}
-          />
+        <CheckBox class="opt" isOn={hidesPayloads} onChange={setHidesPayloads}>
           Hide payloads and results
-        </label>
+        </CheckBox>
       ) : null}
       <TextField
         label="Ends after days; 0 for never"

@@ -1,14 +1,12 @@
 /** Who did what, and who was refused. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, tenant } from "../api.ts";
 import { count } from "../format.ts";
-import { Choices, Given, Nothing, Pending, Time } from "../parts/basics.tsx";
-import { CardTable } from "../parts/card-table.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { useQuery } from "../query.ts";
-import { useStore } from "../store.ts";
+import { Badge, Given, Nothing, PageHead, Time } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
+import { Choices } from "../parts/fields.tsx";
+import { CardTable, type Column, column, title } from "../parts/tables.tsx";
+import { useAnswer } from "../query.ts";
 
 interface AuditRecord {
   readonly id: string;
@@ -30,19 +28,17 @@ interface Page {
 }
 
 export function Audit(): JSX.Element {
-  const of = useStore(tenant);
   const [outcome, setOutcome] = useState("");
   const [after, setAfter] = useState("");
-  const load = (): Promise<Page> =>
-    ask({ path: "/v1/codeq/admin/audit", query: { limit: "100", outcome, after } });
-  const { data, error } = useQuery(`audit:${of}:${outcome}:${after}`, load, { everyMs: 10_000 });
+  const request = { path: "/v1/codeq/admin/audit", query: { limit: "100", outcome, after } };
+  const { data, error } = useAnswer<Page>("audit", request, { everyMs: 10_000 });
   return (
     <>
       <PageHead
         title="Audit"
         about="What administrators did, and callers that were refused. Newest first."
       />
-      <div class="listbar">
+      <div class="row wrap">
         <Choices
           label="Outcome"
           large
@@ -59,23 +55,23 @@ export function Audit(): JSX.Element {
         />
       </div>
       <section class="panel" aria-label="Audit records">
-        {data === undefined ? (
-          <Pending error={error} />
-        ) : data.records.length === 0 ? (
-          <Nothing icon="audit" title="No records" />
-        ) : (
-          <Records records={data.records} />
-        )}
-        <div class="panel-foot">
+        <CardTable
+          rows={data?.records}
+          error={error}
+          nothing={<Nothing icon="audit" title="No records" />}
+          id={({ id }) => id}
+          columns={columns}
+        />
+        <div class="panel-foot sub row wrap">
           {after === "" ? null : (
-            <button class="btn sm" type="button" onClick={() => setAfter("")}>
+            <Button class="sm" onClick={() => setAfter("")}>
               Newest
-            </button>
+            </Button>
           )}
           {data?.next === undefined ? null : (
-            <button class="btn sm" type="button" onClick={() => setAfter(data.next ?? "")}>
+            <Button class="sm" onClick={() => setAfter(data.next ?? "")}>
               Older
-            </button>
+            </Button>
           )}
         </div>
       </section>
@@ -83,35 +79,34 @@ export function Audit(): JSX.Element {
   );
 }
 
-function Records({ records }: { readonly records: readonly AuditRecord[] }): JSX.Element {
-  return (
-    <CardTable heads={["When", "Who", "Action", "Target", "Outcome", "From"]}>
-      {records.map((record) => (
-        <tr key={record.id} data-row="">
-          <td class="nowrap" data-l="When">
-            <Time at={record.time} />
-          </td>
-          <td data-l="Who">
-            <Given text={record.subject ?? "unknown"} max={80} />
-          </td>
-          <td class="nowrap" data-l="Action">
-            <b>{record.action.replaceAll("_", " ")}</b>
-            {record.count === undefined ? null : <span class="faint"> ×{count(record.count)}</span>}
-          </td>
-          <td class="full any">
-            <Given text={[record.target, record.detail].filter(Boolean).join(" · ")} max={200} />
-          </td>
-          <td data-l="Outcome">
-            <span class={`st ${record.outcome === "ok" ? "st-done" : "st-warn"}`}>
-              <Icon name={record.outcome === "ok" ? "done" : "block"} small />
-              {record.outcome === "ok" ? "Done" : (record.code ?? record.outcome)}
-            </span>
-          </td>
-          <td class="faint" data-l="From">
-            {record.address}
-          </td>
-        </tr>
-      ))}
-    </CardTable>
-  );
-}
+const columns: readonly Column<AuditRecord>[] = [
+  column("When", ({ time }) => <Time at={time} />, "nowrap"),
+  column("Who", ({ subject }) => <Given text={subject ?? "unknown"} max={80} />),
+  column(
+    "Action",
+    (record) => (
+      <>
+        <b>{record.action.replaceAll("_", " ")}</b>
+        {record.count === undefined ? null : <span class="faint"> ×{count(record.count)}</span>}
+      </>
+    ),
+    "nowrap",
+  ),
+  title(
+    "Target",
+    ({ target, detail }) => <Given text={[target, detail].filter(Boolean).join(" · ")} max={200} />,
+    "full any",
+  ),
+  column("Outcome", ({ outcome, code }) =>
+    outcome === "ok" ? (
+      <Badge tone="done" icon="done">
+        Done
+      </Badge>
+    ) : (
+      <Badge tone="warn" icon="block">
+        {code ?? outcome}
+      </Badge>
+    ),
+  ),
+  column("From", ({ address }) => address, "faint"),
+];

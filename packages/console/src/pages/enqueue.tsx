@@ -4,10 +4,9 @@ import { useState } from "preact/hooks";
 import { ask, curlOf, tenant } from "../api.ts";
 import { jsonProblem } from "../json-lines.ts";
 import { useKnownQueues } from "../model/queues.ts";
-import { Panel } from "../parts/basics.tsx";
-import { CodeBox } from "../parts/code-box.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
+import { CodeBox, Line, List, Note, PageHead, Panel, Problem } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
+import { PayloadField, TextField } from "../parts/fields.tsx";
 import { invalidate } from "../query.ts";
 import { href, navigate, useLocation } from "../router.ts";
 import { session } from "../session.ts";
@@ -34,7 +33,7 @@ function remember(sent: readonly Sent[], next: Sent): readonly Sent[] {
   return all;
 }
 
-/** Opens the form with what another task carries. */
+/** Opens the form with the queue and payload of another task. */
 export function enqueueLike(command: string, payload: string): void {
   remember(readSent(), { command, payload });
   navigate(href("/enqueue", { queue: command }));
@@ -50,7 +49,6 @@ export function Enqueue(): JSX.Element {
   const [priority, setPriority] = useState("0");
   const [delay, setDelay] = useState("0");
   const [problem, setProblem] = useState("");
-  const wrong = jsonProblem(payload);
   const body =
     `{"command":${JSON.stringify(command)},"payload":${payload}` +
     `${Number(priority) > 0 ? `,"priority":${Number(priority)}` : ""}` +
@@ -68,6 +66,10 @@ export function Enqueue(): JSX.Element {
       setProblem((error as Error).message);
     }
   };
+  const use = (each: Sent): void => {
+    setCommand(each.command);
+    setPayload(each.payload);
+  };
   return (
     <>
       <PageHead
@@ -78,121 +80,82 @@ export function Enqueue(): JSX.Element {
         <Panel title="Task" id="task">
           <form class="panel-body why" onSubmit={(event) => void submit(event)}>
             {of === "" ? null : (
-              <p class="note is-warn">
-                <Icon name="warn" />
-                <span>
-                  The task goes to your own tenant, <b>{session.get()?.tenantId}</b>, and not to{" "}
-                  <b>{of}</b>: only administration crosses tenants.
-                </span>
-              </p>
+              <Note icon="warn" tone="warn">
+                The task goes to your own tenant, <b>{session.get()?.tenantId}</b>, and not to{" "}
+                <b>{of}</b>: only administration crosses tenants.
+              </Note>
             )}
-            <label class="field">
-              <span>Queue</span>
-              <input
-                class="input mono"
-                list="queues"
-                required
-                value={command}
-                onInput={(event) => setCommand(event.currentTarget.value)}
-              />
-            </label>
+            <TextField
+              label="Queue"
+              isCode
+              value={command}
+              onChange={setCommand}
+              input={{ list: "queues", required: true }}
+            />
             <datalist id="queues">
               {queues.map(({ name }) => (
                 <option key={name} value={name} />
               ))}
             </datalist>
-            <label class="field">
-              <span>Payload</span>
-              <textarea
-                class="input code-edit"
-                rows={10}
-                spellcheck={false}
-                aria-invalid={wrong !== undefined}
-                value={payload}
-                onInput={(event) => setPayload(event.currentTarget.value)}
-              />
-            </label>
-            <p class={wrong === undefined ? "good" : "bad"} role="status">
-              {wrong ?? "Valid JSON. Numbers are sent exactly as written."}
-            </p>
+            <PayloadField
+              rows={10}
+              value={payload}
+              good="Valid JSON. Numbers are sent exactly as written."
+              onChange={setPayload}
+            />
             <div class="cols c-6-6">
-              <label class="field">
-                <span>Priority, 0 to 9</span>
-                <input
-                  class="input"
-                  type="number"
-                  min="0"
-                  max="9"
-                  value={priority}
-                  onInput={(event) => setPriority(event.currentTarget.value)}
-                />
-              </label>
-              <label class="field">
-                <span>Delay in seconds</span>
-                <input
-                  class="input"
-                  type="number"
-                  min="0"
-                  value={delay}
-                  onInput={(event) => setDelay(event.currentTarget.value)}
-                />
-              </label>
+              <TextField
+                label="Priority, 0 to 9"
+                value={priority}
+                onChange={setPriority}
+                input={{ type: "number", min: 0, max: 9 }}
+              />
+              <TextField
+                label="Delay in seconds"
+                value={delay}
+                onChange={setDelay}
+                input={{ type: "number", min: 0 }}
+              />
             </div>
-            {problem === "" ? null : (
-              <p class="note is-bad" role="alert">
-                <Icon name="warn" />
-                <span>{problem}</span>
-              </p>
-            )}
+            <Problem text={problem} />
             <p>
-              <button
-                class="btn primary"
+              <Button
+                class="primary"
+                icon="plus"
                 type="submit"
-                disabled={wrong !== undefined || command.trim() === ""}
+                disabled={jsonProblem(payload) !== undefined || command.trim() === ""}
               >
-                <Icon name="plus" />
                 Enqueue task
-              </button>
+              </Button>
             </p>
           </form>
         </Panel>
         <div class="cols">
           <Panel title="API call" id="call">
             <div class="panel-body">
-              <CodeBox
-                text={curlOf({ method: "POST", url: call.path, body })}
-                label="Call with curl"
-              />
+              <CodeBox text={curlOf(call)} label="Call with curl" />
             </div>
           </Panel>
           <Panel title="Sent before" id="sent" note="kept in this browser">
-            {sent.length === 0 ? (
-              <p class="panel-body muted">Nothing yet.</p>
-            ) : (
-              <ul class="list">
-                {sent.map((each) => (
-                  <li key={each.command + each.payload}>
-                    <Icon name="tasks" />
-                    <span class="trunc">
-                      <b>
-                        <bdi>{each.command}</bdi>
-                      </b>{" "}
-                      <code>{each.payload.replace(/\s+/g, " ").slice(0, 80)}</code>
-                    </span>
-                    <button
-                      class="btn sm"
-                      type="button"
-                      onClick={() => {
-                        setCommand(each.command);
-                        setPayload(each.payload);
-                      }}
-                    >
+            <List rows={sent} nothing={<p class="panel-body muted">Nothing yet.</p>}>
+              {(each) => (
+                <Line
+                  key={each.command + each.payload}
+                  icon="tasks"
+                  isCut
+                  action={
+                    <Button class="sm" onClick={() => use(each)}>
                       Use
-                    </button>
-                  </li>
-                ))}
-              </ul>
-            )}
+                    </Button>
+                  }
+                >
+                  <b>
+                    <bdi>{each.command}</bdi>
+                  </b>{" "}
+                  <code>{each.payload.replace(/\s+/g, " ").slice(0, 80)}</code>
+                </Line>
+              )}
+            </List>
           </Panel>
         </div>
       </div>

@@ -1,12 +1,11 @@
 /** Why a task is where it is, as the server decides about it. */
 import type { JSX } from "preact";
-import { ask, tenant } from "../api.ts";
 import { count, duration, plural, type TimeMode, time } from "../format.ts";
 import { type TaskRow, taskPath } from "../model/tasks.ts";
 import { Given, Panel, Pending } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { timeMode } from "../preferences.ts";
-import { useQuery } from "../query.ts";
+import { useAnswer } from "../query.ts";
 import { useStore } from "../store.ts";
 
 interface Explanation {
@@ -35,9 +34,8 @@ const questions: Readonly<Record<TaskRow["place"], string>> = {
 };
 
 export function Explain({ task }: { readonly task: TaskRow }): JSX.Element {
-  const of = useStore(tenant);
-  const load = (): Promise<Explanation> => ask({ path: taskPath(task.id, "/explain") });
-  const { data, error } = useQuery(`explain:${of}:${task.id}`, load, { everyMs: 2000 });
+  const request = { path: taskPath(task.id, "/explain") };
+  const { data, error } = useAnswer<Explanation>("explain", request, { everyMs: 2000 });
   return (
     <Panel title={questions[task.place]} id="whyp">
       {data === undefined ? <Pending error={error} /> : <Answer of={data} task={task} />}
@@ -119,17 +117,17 @@ function Position({ of }: { readonly of: Explanation }): JSX.Element | null {
   return (
     <div class="pos">
       <div>
-        <div class="k">Position</div>
+        <div class="sub">Position</div>
         <div class="v">
           {ahead?.isAtLeast === true ? "> " : ""}
           {count(before + 1)}
         </div>
-        <div class="n">of {count(queue.ready)} ready</div>
+        <div class="sub">of {count(queue.ready)} ready</div>
       </div>
       <div>
-        <div class="k">Starts in about</div>
+        <div class="sub">Starts in about</div>
         <div class="v">{startsIn === undefined ? "?" : duration(startsIn.fromSeconds * 1000)}</div>
-        <div class="n">
+        <div class="sub">
           {startsIn === undefined
             ? "no rate is known yet"
             : `up to ${duration(startsIn.toSeconds * 1000)}`}
@@ -148,18 +146,11 @@ interface CheckProps {
 
 /** The rule that blocks is marked. */
 function Check({ isStop, icon, text, more }: CheckProps): JSX.Element {
+  const given = <Given text={text} max={200} />;
   return (
     <li class={isStop ? "stop" : "pass"}>
       <Icon name={isStop ? icon : "check"} />
-      {isStop ? (
-        <b>
-          <Given text={text} max={200} />
-        </b>
-      ) : (
-        <span>
-          <Given text={text} max={200} />
-        </span>
-      )}
+      {isStop ? <b>{given}</b> : <span>{given}</span>}
       {more === undefined ? null : (
         <span class="sub">
           <Given text={more} max={200} />

@@ -2,13 +2,12 @@
 import type { JSX } from "preact";
 import { count, plural, shortId } from "../format.ts";
 import { type FailureGroup, type GroupState, useFailures } from "../model/failures.ts";
-import { Act } from "../parts/act.tsx";
-import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
+import { Given, Meta, Nothing, PageHead, Panel, Pending, Time } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { Sparkline } from "../parts/charts.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { Sparkline } from "../parts/sparkline.tsx";
 import { href, useLocation } from "../router.ts";
-import { askCanary } from "./jobs.tsx";
+import { askCanary } from "./bulk-jobs.tsx";
 import { askDeadLetters } from "./task-actions.tsx";
 import { GroupBadge, stateWords, TriageButtons, TriageLine } from "./triage.tsx";
 
@@ -53,7 +52,7 @@ export function Failures(): JSX.Element {
           </Nothing>
         </section>
       ) : (
-        <div class="inbox">
+        <div class="cols inbox">
           <section class="panel" aria-label="Groups">
             <ul class="groups">
               {groups.map((group) => (
@@ -102,7 +101,7 @@ function StateViews(props: {
           aria-current={name === props.view ? "true" : undefined}
         >
           {stateWords[name]}{" "}
-          <span class="n">
+          <span class="sub">
             {count(props.all.filter(({ state }) => views[name].includes(state)).length)}
           </span>
         </a>
@@ -129,7 +128,7 @@ function GroupLine({ group, queue, view, isCurrent }: LineProps): JSX.Element {
           <Pattern text={group.text} />
         </span>
         <span class="c">{count(group.count)}</span>
-        <span class="w">
+        <span class="w sub row wrap">
           <bdi>{group.commands.map(({ command }) => command).join(", ")}</bdi> ·{" "}
           <Time at={group.lastSeen} /> <GroupBadge state={group.state} />
         </span>
@@ -159,16 +158,13 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
       note={id}
       actions={
         <>
-          <Act class="btn sm danger" onClick={() => askDeadLetters("delete", selection)}>
-            <Icon name="trash" small />
+          <Act class="sm danger" icon="trash" onClick={() => askDeadLetters("delete", selection)}>
             Delete…
           </Act>
-          <Act class="btn sm" onClick={() => askDeadLetters("replay", selection)}>
-            <Icon name="replay" small />
+          <Act class="sm" icon="replay" onClick={() => askDeadLetters("replay", selection)}>
             Replay…
           </Act>
-          <Act class="btn sm primary" onClick={() => askCanary(filter, `group:${id}`)}>
-            <Icon name="shield" small />
+          <Act class="sm primary" icon="shield" onClick={() => askCanary(selection)}>
             Replay as a canary…
           </Act>
         </>
@@ -183,18 +179,15 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
           <TriageButtons group={group} />
         </div>
         <div class="meta">
-          <span>
-            <i>Dead letters</i>
+          <Meta name="Dead letters">
             <b>{count(group.dlq)}</b>
-          </span>
-          <span>
-            <i>First</i>
+          </Meta>
+          <Meta name="First">
             <Time at={group.firstSeen} />
-          </span>
-          <span>
-            <i>Last</i>
+          </Meta>
+          <Meta name="Last">
             <Time at={group.lastSeen} />
-          </span>
+          </Meta>
         </div>
         <div>
           <h3>Queues</h3>

@@ -1,10 +1,11 @@
 /** A server without tasks: what to type to see one, and the moment it arrives the page is another. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Choices } from "../parts/basics.tsx";
-import { CodeBox } from "../parts/code-box.tsx";
+import { CodeBox } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
+import { Choices } from "../parts/fields.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { sendNow } from "../send-call.ts";
+import { sendNow } from "../toasts.tsx";
 
 type Language = "cli" | "curl" | "ts";
 
@@ -76,13 +77,12 @@ export function FirstTask(): JSX.Element {
             <h2>Waiting for the first task</h2>
             <p>
               This page shows the task when it arrives.{" "}
-              <button
-                class="btn sm"
-                type="button"
+              <Button
+                class="sm"
                 onClick={() => sendNow(create, "Enqueued a task in the queue hello", "queues")}
               >
                 Enqueue it from here
-              </button>
+              </Button>
             </p>
           </div>
         </li>

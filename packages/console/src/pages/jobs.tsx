@@ -1,48 +1,67 @@
 /** Bulk jobs: how far each is, and pause, resume or abort it. */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
 import { count, plural, share } from "../format.ts";
-import { type Job, jobsPath, useJobs } from "../model/jobs.ts";
-import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
-import { Act } from "../parts/act.tsx";
-import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
-import { Icon, type IconName } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { TextField } from "../parts/text-field.tsx";
-import { href, navigate } from "../router.ts";
-import { sendCall, sendNow } from "../send-call.ts";
-import { Blast, useDryRun } from "./bulk-job.tsx";
+import { Given, Line, List, Nothing, PageHead, Pending, Time } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import type { IconName } from "../parts/icon.tsx";
+import { useAnswer } from "../query.ts";
+import { href } from "../router.ts";
+import { sendNow } from "../toasts.tsx";
+import { jobsPath } from "./bulk-jobs.tsx";
+
+interface Job {
+  readonly id: string;
+  readonly action: "replay" | "delete" | "cancel" | "move";
+  readonly filter: Readonly<Record<string, unknown>>;
+  /** The queue that tasks are moved to. */
+  readonly moveTo?: string;
+  readonly state: "running" | "paused" | "done" | "aborted" | "stopped";
+  readonly reason?: string;
+  readonly by: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly ratePerSecond: number;
+  readonly matched: number;
+  readonly changed: number;
+  readonly failed: number;
+  readonly canary?: {
+    readonly first: number;
+    readonly factor: number;
+    readonly failurePercent: number;
+    readonly stage?: {
+      readonly size: number;
+      readonly waiting: number;
+      readonly succeeded: number;
+      readonly failedAgain: number;
+    };
+  };
+}
 
 export function Jobs(): JSX.Element {
-  const { data, error } = useJobs();
+  const request = { path: jobsPath };
+  const { data, error } = useAnswer<{ jobs: Job[] }>("jobs", request, { everyMs: 2000 });
   if (data === undefined) return <Pending error={error} />;
   const running = data.jobs.filter(({ state }) => state === "running").length;
   return (
     <>
       <PageHead
         title="Bulk jobs"
-        about={
-          <>
-            {plural(running, "job")} running. A job goes on after a restart, and every job leaves an
-            audit record.
-          </>
-        }
+        about={`${plural(running, "job")} running. A job goes on after a restart, and every job leaves an audit record.`}
       />
       <section class="panel" aria-label="Bulk jobs">
-        {data.jobs.length === 0 ? (
-          <Nothing icon="bulk" title="No bulk jobs">
-            <p>
-              Replay a <a href={href("/failures")}>group of failures</a> as a canary, or act on all
-              tasks that match a filter.
-            </p>
-          </Nothing>
-        ) : (
-          <ul class="list">
-            {data.jobs.map((job) => (
-              <JobLine key={job.id} job={job} />
-            ))}
-          </ul>
-        )}
+        <List
+          rows={data.jobs}
+          nothing={
+            <Nothing icon="bulk" title="No bulk jobs">
+              <p>
+                Replay a <a href={href("/failures")}>group of failures</a> as a canary, or act on
+                all tasks that match a filter.
+              </p>
+            </Nothing>
+          }
+        >
+          {(job) => <JobLine key={job.id} job={job} />}
+        </List>
       </section>
     </>
   );
@@ -57,52 +76,47 @@ const looks: Readonly<Record<Job["state"], { readonly icon: IconName; readonly t
 };
 
 function JobLine({ job }: { readonly job: Job }): JSX.Element {
-  const { icon, tone } = looks[job.state];
-  const isOpen = job.state === "running" || job.state === "paused";
+  const sub = (
+    <>
+      <Stage job={job} />
+      By <bdi>{job.by}</bdi>, <Time at={job.createdAt} />, {count(job.ratePerSecond)} per second at
+      most. Filter:{" "}
+      <code>
+        <Given text={JSON.stringify(job.filter)} max={200} />
+      </code>
+    </>
+  );
   return (
-    <li>
-      <span class={tone}>
-        <Icon name={icon} />
-      </span>
-      <span>
-        <b>{job.canary === undefined ? titleOf(job.action) : "Canary replay"}</b>{" "}
-        {job.moveTo === undefined ? null : (
-          <>
-            to <bdi>{job.moveTo}</bdi>:{" "}
-          </>
-        )}
-        {count(job.changed)} of {count(job.matched)} matching tasks, {count(job.failed)} refused:{" "}
-        <b>{job.state}</b>
-        {job.reason === undefined ? null : (
-          <>
-            , <Given text={job.reason} max={200} />
-          </>
-        )}
-      </span>
-      <span class="row">
-        {isOpen ? (
-          <>
-            <Act
-              class="btn sm"
-              onClick={() => act(job, job.state === "paused" ? "resume" : "pause")}
-            >
-              {job.state === "paused" ? "Resume" : "Pause"}
-            </Act>
-            <Act class="btn sm danger" onClick={() => act(job, "abort")}>
-              Abort
-            </Act>
-          </>
-        ) : null}
-      </span>
-      <span class="sub">
-        <Stage job={job} />
-        By <bdi>{job.by}</bdi>, <Time at={job.createdAt} />, {count(job.ratePerSecond)} per second
-        at most. Filter:{" "}
-        <code>
-          <Given text={JSON.stringify(job.filter)} max={200} />
-        </code>
-      </span>
-    </li>
+    <Line {...looks[job.state]} action={<JobButtons job={job} />} sub={sub}>
+      <b>{job.canary === undefined ? titleOf(job.action) : "Canary replay"}</b>{" "}
+      {job.moveTo === undefined ? null : (
+        <>
+          to <bdi>{job.moveTo}</bdi>:{" "}
+        </>
+      )}
+      {count(job.changed)} of {count(job.matched)} matching tasks, {count(job.failed)} refused:{" "}
+      <b>{job.state}</b>
+      {job.reason === undefined ? null : (
+        <>
+          , <Given text={job.reason} max={200} />
+        </>
+      )}
+    </Line>
+  );
+}
+
+function JobButtons({ job }: { readonly job: Job }): JSX.Element {
+  const { state } = job;
+  if (state !== "running" && state !== "paused") return <span class="row" />;
+  return (
+    <span class="row">
+      <Act class="sm" onClick={() => act(job, state === "paused" ? "resume" : "pause")}>
+        {state === "paused" ? "Resume" : "Pause"}
+      </Act>
+      <Act class="sm danger" onClick={() => act(job, "abort")}>
+        Abort
+      </Act>
+    </span>
   );
 }
 
@@ -128,73 +142,4 @@ const verbsDone = { pause: "Paused", resume: "Resumed", abort: "Aborted" } as co
 function act(job: Job, verb: keyof typeof verbsDone): void {
   const path = `${jobsPath}/${job.id}/${verb}`;
   sendNow({ method: "POST", path }, `${verbsDone[verb]} the job`, "jobs");
-}
-
-/** Replays dead letters in growing steps, and stops when too many fail again. */
-export function askCanary(filter: Readonly<Record<string, string>>, shown: string): void {
-  openDialog(() => <CanaryDialog filter={filter} shown={shown} />);
-}
-
-interface CanaryProps {
-  readonly filter: Readonly<Record<string, string>>;
-  readonly shown: string;
-}
-
-function CanaryDialog({ filter, shown }: CanaryProps): JSX.Element {
-  const [first, setFirst] = useState("10");
-  const [percent, setPercent] = useState("10");
-  const [rate, setRate] = useState("200");
-  const base = { action: "replay", ...filter };
-  const { data: dryRun } = useDryRun(base);
-  const body = {
-    ...base,
-    canary: true,
-    canaryFirst: Number(first),
-    canaryFailurePercent: Number(percent),
-    ratePerSecond: Number(rate),
-  };
-  const call = { method: "POST", path: jobsPath, body } as const;
-  const isNumber = (text: string): boolean => /^[1-9]\d{0,5}$/.test(text);
-  return (
-    <ActionDialog
-      title="Replay as a canary?"
-      about={`Filter: ${shown}`}
-      button={`Replay the first ${first}`}
-      icon={<Icon name="replay" />}
-      call={call}
-      isReady={[first, percent, rate].every(isNumber) && dryRun !== undefined}
-      run={async () => {
-        await sendCall(call, "The canary has started");
-        navigate(href("/jobs"));
-      }}
-    >
-      <Blast dryRun={dryRun} what="dead letters" />
-      <p class="note">
-        <Icon name="shield" />
-        <span>
-          The next, larger step starts when enough tasks of a step succeeded. Tasks keep their id.
-        </span>
-      </p>
-      <TextField
-        label="Tasks in the first step"
-        inputMode="numeric"
-        value={first}
-        onChange={setFirst}
-      />
-      <div class="cols c-6-6">
-        <TextField
-          label="Stop above this share of failures, in %"
-          inputMode="numeric"
-          value={percent}
-          onChange={setPercent}
-        />
-        <TextField
-          label="Tasks per second at most"
-          inputMode="numeric"
-          value={rate}
-          onChange={setRate}
-        />
-      </div>
-    </ActionDialog>
-  );
 }

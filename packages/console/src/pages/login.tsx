@@ -1,7 +1,9 @@
 /** Signing in: at an identity server, or with a key, which goes to this server in a header and never in a URL. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Kbd } from "../parts/basics.tsx";
+import { Kbd, Problem } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
+import { TextField } from "../parts/fields.tsx";
 import { Icon, Wordmark } from "../parts/icon.tsx";
 import { href } from "../router.ts";
 import { identityServer, signIn } from "../session.ts";
@@ -53,31 +55,26 @@ export function Login(): JSX.Element {
             <p class="muted">Or with a key:</p>
           </>
         )}
-        <label class="field">
-          <span>API key or token</span>
-          <input
-            class="input mono"
-            type="password"
-            autocomplete="current-password"
-            required
-            value={token}
-            aria-invalid={problem !== ""}
-            onInput={(event) => setToken(event.currentTarget.value)}
-          />
-        </label>
-        {problem === "" ? null : (
-          <p class="note is-bad" role="alert">
-            <Icon name="warn" />
-            <span>{problem}</span>
-          </p>
-        )}
-        <button
-          class={`btn ${elsewhere === undefined ? "primary" : ""}`}
+        <TextField
+          label="API key or token"
+          isCode
+          value={token}
+          onChange={setToken}
+          input={{
+            type: "password",
+            autocomplete: "current-password",
+            required: true,
+            "aria-invalid": problem !== "",
+          }}
+        />
+        <Problem text={problem} />
+        <Button
+          class={elsewhere === undefined ? "primary" : ""}
           type="submit"
           disabled={isBusy || token.trim() === ""}
         >
           Sign in <Kbd>↵</Kbd>
-        </button>
+        </Button>
         <p class="faint">
           <small>
             The key goes to this server only and never into a URL. No key yet? Run{" "}

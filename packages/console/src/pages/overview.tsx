@@ -1,21 +1,28 @@
 /** "Is it healthy?", answered first; then what to do, and what there is. */
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { type Attention, attentionOf, isNearlyFull, type Known } from "../attention.ts";
 import { bytes, count, duration, plural, rate, share } from "../format.ts";
 import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
 import { useUsual } from "../model/series.ts";
 import { useCluster, useHealth, useWorkers } from "../model/server.ts";
-import { DepthBar, Given, Nothing, Panel, Pending } from "../parts/basics.tsx";
-import { CardTable, num } from "../parts/card-table.tsx";
+import { Given, Nothing, Panel, Pending, QueueLink, queueHref } from "../parts/basics.tsx";
+import { DepthBar } from "../parts/charts.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { PaceCells } from "../parts/pace-cells.tsx";
-import { QueueTrend } from "../parts/queue-trend.tsx";
+import { CardTable, type Column, num, title } from "../parts/tables.tsx";
 import { useNow } from "../preferences.ts";
 import { href } from "../router.ts";
 import { type Session, session } from "../session.ts";
 import { useStore } from "../store.ts";
 import { FirstTask } from "./first-task.tsx";
-import { drainText, RatePanel } from "./queue.tsx";
+import {
+  depthOf,
+  drainText,
+  failingShare,
+  paceColumns,
+  RatePanel,
+  Stat,
+  trendColumn,
+} from "./queue.tsx";
 
 const shownMax = 6;
 
@@ -62,7 +69,7 @@ function HealthLine(props: {
       : `${plural(urgent, "problem needs", "problems need")} your attention`;
   return (
     <div class="page-head">
-      <div class={`health ${urgent === 0 ? "ok" : ""}`}>
+      <div class={`health row ${urgent === 0 ? "ok" : ""}`}>
         <span class="lamp">
           <Icon name={urgent === 0 ? "check" : "warn"} />
         </span>
@@ -74,27 +81,6 @@ function HealthLine(props: {
         </div>
       </div>
     </div>
-  );
-}
-
-interface StatProps {
-  readonly label: string;
-  readonly to: string;
-  readonly level?: "bad" | "warn" | undefined;
-  readonly note: ComponentChildren;
-  readonly children: ComponentChildren;
-}
-
-function Stat({ label, to, level, note, children }: StatProps): JSX.Element {
-  return (
-    <a class={`stat ${level === undefined ? "" : `is-${level}`}`} href={to}>
-      <span class="l">
-        {level === undefined ? null : <Icon name="warn" small />}
-        {label}
-      </span>
-      <span class="v">{children}</span>
-      <span class="n trunc">{note}</span>
-    </a>
   );
 }
 
@@ -195,9 +181,6 @@ function DiskStat({ health, disk }: Pick<Known, "health" | "disk">): JSX.Element
   );
 }
 
-/** From this share of failed attempts on somebody should look. */
-const failingShare = 0.1;
-
 const durabilityNotes: Readonly<Record<string, string>> = {
   fsync: "every write synced",
   interval: "synced every few ms",
@@ -235,7 +218,7 @@ function NeedsAttention({ items }: { readonly items: readonly Attention[] }): JS
         </ul>
       )}
       {items.length > shownMax ? (
-        <div class="panel-foot">
+        <div class="panel-foot sub row wrap">
           <a href={href("/queues")}>{count(items.length - shownMax)} more</a>
         </div>
       ) : null}
@@ -252,13 +235,21 @@ const linkTexts = {
 
 function pageOf({ page, queue = "" }: Attention): string {
   if (page === "dead") return href("/failures", { queue });
-  if (page === "queue") return href(`/queues/${encodeURIComponent(queue)}`);
+  if (page === "queue") return queueHref(queue);
   return page === "workers" ? href("/workers") : href("/cluster");
 }
 
 function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.Element {
-  const top = Math.max(1, ...queues.map((each) => each.waiting + each.leased + each.dead));
+  const top = depthOf(...queues);
   const rows = [...queues].sort((one, other) => other.waiting - one.waiting).slice(0, shownMax);
+  const columns: readonly Column<QueueRow>[] = [
+    title("Queue", ({ name }) => <QueueLink name={name} />),
+    num("Waiting", ({ waiting }) => count(waiting)),
+    title("Places", (row) => <DepthBar of={row} top={top} />, "full last"),
+    ...paceColumns,
+    num("Drains", drainText),
+    trendColumn,
+  ];
   return (
     <Panel
       title="Most waiting"
@@ -269,40 +260,7 @@ function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.
         </a>
       }
     >
-      <CardTable
-        heads={[
-          "Queue",
-          num("Waiting"),
-          "Places",
-          num("Oldest"),
-          num("In/s"),
-          num("Out/s"),
-          num("Drains"),
-        ]}
-      >
-        {rows.map((row) => (
-          <tr key={row.name} data-row="">
-            <td class="full name">
-              <a class="qname" href={href(`/queues/${encodeURIComponent(row.name)}`)}>
-                <bdi>{row.name}</bdi>
-              </a>
-            </td>
-            <td class="num" data-l="Waiting">
-              {count(row.waiting)}
-            </td>
-            <td class="full last">
-              <DepthBar of={row} top={top} />
-            </td>
-            <PaceCells row={row} />
-            <td class="num" data-l="Drains">
-              {drainText(row)}
-            </td>
-            <td class="lo2 gone">
-              <QueueTrend queue={row.name} />
-            </td>
-          </tr>
-        ))}
-      </CardTable>
+      <CardTable rows={rows} id={({ name }) => name} columns={columns} />
     </Panel>
   );
 }

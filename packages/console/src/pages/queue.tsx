@@ -1,18 +1,22 @@
 /** One queue: its rates over time, its depths, what can be done. */
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { count, duration, rate, share } from "../format.ts";
+import { count, duration, plural, rate, share } from "../format.ts";
 import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
 import { type Range, useSeries } from "../model/series.ts";
-import { Act } from "../parts/act.tsx";
-import { Choices, DepthBar, Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
-import { RateChart, RateLegend } from "../parts/charts.tsx";
+import { ActionDialog, Effects, openDialog } from "../overlays/dialog.tsx";
+import { Nothing, PageHead, Panel, Pending, Reason, Time } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { DepthBar, QueueTrend, RateChart, RateLegend } from "../parts/charts.tsx";
+import { Choices, TextField } from "../parts/fields.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { type Column, num } from "../parts/tables.tsx";
 import { href } from "../router.ts";
 import { mayAct } from "../session.ts";
 import { showFilter } from "../task-filter.ts";
-import { askBulkJob } from "./bulk-job.tsx";
-import { askDeleteDead, askPauseQueue, resumeQueue } from "./queue-actions.tsx";
+import { sendCall, sendNow } from "../toasts.tsx";
+import { askBulkJob } from "./bulk-jobs.tsx";
+import { askDeadLetters } from "./task-actions.tsx";
 
 export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
   const { data, error } = useQueues();
@@ -25,19 +29,28 @@ export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
       </Nothing>
     );
   }
+  const about =
+    queue.pause === undefined ? undefined : (
+      <span class="warn">
+        <PausedBy pause={queue.pause} />
+      </span>
+    );
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>
-            <bdi>{queue.name}</bdi>
-          </h1>
-          <PauseLine queue={queue} />
-        </div>
+      <PageHead title={<bdi>{queue.name}</bdi>} about={about}>
         <Actions queue={queue} />
-      </div>
+      </PageHead>
       <Figures queue={queue} />
       <RatePanel queue={queue.name} />
+    </>
+  );
+}
+
+export function PausedBy({ pause }: { pause: NonNullable<QueueRow["pause"]> }): JSX.Element {
+  return (
+    <>
+      Paused by <bdi>{pause.by}</bdi> <Time at={pause.at} />
+      <Reason text={pause.reason} max={300} />
     </>
   );
 }
@@ -48,124 +61,143 @@ function tasksOf(queue: string, place?: string): string {
   return href("/tasks", { q: showFilter(tokens) });
 }
 
-function PauseLine({ queue: { pause } }: { readonly queue: QueueRow }): JSX.Element | null {
-  if (pause === undefined) return null;
-  return (
-    <p class="warn">
-      Paused by <bdi>{pause.by}</bdi> <Time at={pause.at} />
-      {pause.reason === undefined ? null : (
-        <>
-          : <Given text={pause.reason} max={300} />
-        </>
-      )}
-    </p>
-  );
-}
-
 function Actions({ queue }: { readonly queue: QueueRow }): JSX.Element {
+  const { name } = queue;
+  const all = { ids: [], filter: { command: name }, shown: `queue:${name}` };
   return (
-    <div class="acts">
-      <a class="btn primary" href={tasksOf(queue.name)}>
+    <>
+      <a class="btn primary" href={tasksOf(name)}>
         <Icon name="tasks" />
         Open tasks
       </a>
       {mayAct() ? (
-        <a class="btn" href={href("/enqueue", { queue: queue.name })}>
+        <a class="btn" href={href("/enqueue", { queue: name })}>
           <Icon name="plus" />
           Enqueue
         </a>
       ) : null}
       {queue.pause === undefined ? (
-        <Act class="btn" onClick={() => askPauseQueue(queue)}>
-          <Icon name="pause" />
+        <Act icon="pause" onClick={() => askPauseQueue(queue)}>
           Pause…
         </Act>
       ) : (
-        <Act class="btn" onClick={() => resumeQueue(queue.name)}>
-          <Icon name="play" />
+        <Act icon="play" onClick={() => resumeQueue(name)}>
           Resume
         </Act>
       )}
       {queue.waiting + queue.leased === 0 ? null : (
-        <Act class="btn danger" onClick={() => askPurge(queue.name)}>
-          <Icon name="x" />
+        <Act class="danger" icon="x" onClick={() => askBulkJob("cancel", all)}>
           Cancel all tasks…
         </Act>
       )}
       {queue.dead === 0 ? null : (
-        <Act class="btn danger" onClick={() => askDeleteDead(queue)}>
-          <Icon name="trash" />
+        <Act class="danger" icon="trash" onClick={() => askDeadLetters("delete", all)}>
           Delete dead letters…
         </Act>
       )}
-    </div>
+    </>
   );
-}
-
-/** Everything that waits or runs; what has ended stays. */
-function askPurge(name: string): void {
-  askBulkJob({ action: "cancel", filter: { command: name }, shown: `queue:${name}` });
 }
 
 function Figures({ queue }: { readonly queue: QueueRow }): JSX.Element {
   const places = [
-    ["Ready", "ready", queue.ready],
-    ["Delayed", "delayed", queue.delayed],
-    ["Leased", "leased", queue.leased],
-    ["Dead letters", "dead", queue.dead],
+    ["Ready", "ready"],
+    ["Delayed", "delayed"],
+    ["Leased", "leased"],
+    ["Dead letters", "dead"],
   ] as const;
   const failing = failureShare(queue.rates);
   return (
     <>
       <section class="stats" aria-label="Depths and rates">
-        {places.map(([title, place, value]) => (
-          <a
+        {places.map(([title, place]) => (
+          <Stat
             key={place}
-            class={`stat ${place === "dead" && value > 0 ? "is-bad" : ""}`}
-            href={tasksOf(queue.name, place)}
+            label={title}
+            to={tasksOf(queue.name, place)}
+            level={place === "dead" && queue.dead > 0 ? "bad" : undefined}
+            note="open tasks"
           >
-            <span class="l">{title}</span>
-            <span class="v">{count(value)}</span>
-            <span class="n">open tasks</span>
-          </a>
+            {count(queue[place])}
+          </Stat>
         ))}
-        <Figure
-          title="Oldest waiting"
-          value={queue.oldestSeconds === undefined ? "–" : duration(queue.oldestSeconds * 1000)}
-          note="ready and not claimed"
-        />
-        <Figure title="In per second" value={rate(queue.rates.enqueued)} note="last minute" />
-        <Figure
-          title="Out per second"
-          value={rate(queue.rates.completed)}
-          note={drainText(queue)}
-        />
-        <Figure
-          title="Failed attempts"
-          value={share(failing)}
+        <Stat label="Oldest waiting" note="ready and not claimed">
+          {oldestText(queue)}
+        </Stat>
+        <Stat label="In per second" note="last minute">
+          {rate(queue.rates.enqueued)}
+        </Stat>
+        <Stat label="Out per second" note={drainText(queue)}>
+          {rate(queue.rates.completed)}
+        </Stat>
+        <Stat
+          label="Failed attempts"
           note="last minute"
-          level={failing >= 0.1 ? "bad" : undefined}
-        />
+          level={failing >= failingShare ? "bad" : undefined}
+        >
+          {share(failing)}
+        </Stat>
       </section>
-      <DepthBar of={queue} top={Math.max(1, queue.waiting + queue.leased + queue.dead)} />
+      <DepthBar of={queue} top={depthOf(queue)} />
     </>
   );
 }
 
-function Figure(props: {
-  title: string;
-  value: string;
-  note: string;
-  level?: "bad" | undefined;
-}): JSX.Element {
+/** From this share of failed attempts on somebody should look. */
+export const failingShare = 0.1;
+
+interface StatProps {
+  readonly label: ComponentChildren;
+  /** The page with more about it. */
+  readonly to?: string;
+  readonly level?: "bad" | "warn" | undefined;
+  readonly note: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+/** A figure, what it is, and a note on it. */
+export function Stat({ label, to, level, note, children }: StatProps): JSX.Element {
+  const look = `stat ${level === undefined ? "" : `is-${level}`}`;
+  const content = (
+    <>
+      <span class="l row">
+        {level === undefined ? null : <Icon name="warn" small />}
+        {label}
+      </span>
+      <span class="v">{children}</span>
+      <span class="sub trunc">{note}</span>
+    </>
+  );
+  if (to === undefined) return <div class={look}>{content}</div>;
   return (
-    <div class={`stat ${props.level === undefined ? "" : "is-bad"}`}>
-      <span class="l">{props.title}</span>
-      <span class="v">{props.value}</span>
-      <span class="n trunc">{props.note}</span>
-    </div>
+    <a class={look} href={to}>
+      {content}
+    </a>
   );
 }
+
+/** How long the bar of the deepest queue is. */
+export function depthOf(...queues: readonly QueueRow[]): number {
+  return Math.max(1, ...queues.map(({ waiting, leased, dead }) => waiting + leased + dead));
+}
+
+function oldestText({ oldestSeconds }: QueueRow): string {
+  return oldestSeconds === undefined ? "–" : duration(oldestSeconds * 1000);
+}
+
+/** How old the oldest task is, and how fast tasks come and go. */
+export const paceColumns: readonly Column<QueueRow>[] = [
+  num("Oldest", oldestText),
+  num("In/s", ({ rates }) => rate(rates.enqueued)),
+  num("Out/s", ({ rates }) => rate(rates.completed)),
+];
+
+export const trendColumn: Column<QueueRow> = {
+  head: "Completed, 30 m",
+  headClass: "lo2",
+  class: "lo2 gone",
+  show: ({ name }) => <QueueTrend queue={name} />,
+};
 
 export function drainText({ waiting, drainSeconds, rates, pause }: QueueRow): string {
   if (pause !== undefined) return "paused";
@@ -177,24 +209,21 @@ export function drainText({ waiting, drainSeconds, rates, pause }: QueueRow): st
 export function RatePanel({ queue }: { readonly queue: string }): JSX.Element {
   const [range, setRange] = useState<Range>("1h");
   const { data, error } = useSeries(range, queue);
+  const choices = (
+    <Choices
+      label="Time range"
+      options={[
+        ["1h", "1 h"],
+        ["6h", "6 h"],
+        ["24h", "24 h"],
+        ["7d", "7 d"],
+      ]}
+      value={range}
+      onChange={setRange}
+    />
+  );
   return (
-    <Panel
-      title="Tasks per second"
-      id="rates"
-      actions={
-        <Choices
-          label="Time range"
-          options={[
-            ["1h", "1 h"],
-            ["6h", "6 h"],
-            ["24h", "24 h"],
-            ["7d", "7 d"],
-          ]}
-          value={range}
-          onChange={setRange}
-        />
-      }
-    >
+    <Panel title="Tasks per second" id="rates" actions={choices}>
       {data === undefined ? (
         <Pending error={error} />
       ) : (
@@ -204,5 +233,47 @@ export function RatePanel({ queue }: { readonly queue: string }): JSX.Element {
         </div>
       )}
     </Panel>
+  );
+}
+
+function pathOf(name: string, verb: string): string {
+  return `/v1/codeq/admin/queues/${encodeURIComponent(name)}/${verb}`;
+}
+
+export function resumeQueue(name: string): void {
+  sendNow({ method: "POST", path: pathOf(name, "resume") }, `Resumed ${name}`, "queues");
+}
+
+export function askPauseQueue(queue: QueueRow): void {
+  openDialog(() => <PauseDialog queue={queue} />);
+}
+
+function PauseDialog({ queue }: { readonly queue: QueueRow }): JSX.Element {
+  const [reason, setReason] = useState("");
+  const call = { method: "POST", path: pathOf(queue.name, "pause"), body: { reason } } as const;
+  const waiting = plural(queue.waiting, "waiting task stays", "waiting tasks stay");
+  const leased = plural(queue.leased, "leased task finishes", "leased tasks finish");
+  return (
+    <ActionDialog
+      title={`Pause ${queue.name}?`}
+      about="Workers get no more tasks from this queue until someone resumes it."
+      button="Pause queue"
+      icon="pause"
+      call={call}
+      run={() => sendCall(call, `Paused ${queue.name}`, "queues")}
+    >
+      <Effects
+        of={[
+          ["ready", `${waiting} where they are. Producers can go on enqueueing.`],
+          ["leased", `${leased} as usual.`],
+        ]}
+      />
+      <TextField
+        label="Reason, shown to everyone"
+        maxLength={200}
+        value={reason}
+        onChange={setReason}
+      />
+    </ActionDialog>
   );
 }

@@ -2,20 +2,25 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { count, plural } from "../format.ts";
-import { rowKeys, useKeys } from "../keys.ts";
+import { useKeys, useRowKeys } from "../keys.ts";
 import { type QueueRow, useQueues } from "../model/queues.ts";
-import { Act } from "../parts/act.tsx";
-import { Choices, DepthBar, Given, Kbd, Nothing, Pending, Time } from "../parts/basics.tsx";
+import { Hints, Nothing, PageHead, Pending, QueueLink, queueHref } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { DepthBar } from "../parts/charts.tsx";
+import { Choices } from "../parts/fields.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { PaceCells } from "../parts/pace-cells.tsx";
-import { PadRow } from "../parts/pad-row.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { QueueTrend } from "../parts/queue-trend.tsx";
-import { useVirtualRows } from "../parts/virtual-rows.ts";
-import { href } from "../router.ts";
+import { actions, type Column, LongTable, num, title } from "../parts/tables.tsx";
+import { href, navigate } from "../router.ts";
 import { mayAct } from "../session.ts";
-import { drainText } from "./queue.tsx";
-import { askPauseQueue, resumeQueue } from "./queue-actions.tsx";
+import {
+  askPauseQueue,
+  depthOf,
+  drainText,
+  PausedBy,
+  paceColumns,
+  resumeQueue,
+  trendColumn,
+} from "./queue.tsx";
 
 type Kind = "all" | "dead" | "paused";
 
@@ -25,32 +30,27 @@ export function Queues(): JSX.Element {
   const { data, error } = useQueues();
   const [kind, setKind] = useState<Kind>("all");
   const [text, setText] = useState("");
-  useKeys({
-    ...rowKeys("#queue-list tbody tr[data-row]"),
-    "/": () => document.getElementById("queue-filter")?.focus(),
-  });
-  if (data === undefined) return <Pending error={error} />;
+  const all = data ?? [];
   const of: Readonly<Record<Kind, readonly QueueRow[]>> = {
-    all: data,
-    dead: data.filter(({ dead }) => dead > 0),
-    paused: data.filter(({ pause }) => pause !== undefined),
+    all,
+    dead: all.filter(({ dead }) => dead > 0),
+    paused: all.filter(({ pause }) => pause !== undefined),
   };
   const wanted = text.trim().toLowerCase();
   const shown = [...of[kind]]
     .filter(({ name }) => name.toLowerCase().includes(wanted))
     .sort(byAttention);
+  const ids = shown.map(({ name }) => name);
+  const { cursor, keys } = useRowKeys(ids, { open: (name) => navigate(queueHref(name)) });
+  useKeys({ ...keys, "/": () => document.getElementById("queue-filter")?.focus() });
+  if (data === undefined) return <Pending error={error} />;
   const sum = (key: "waiting" | "leased" | "dead"): string =>
-    count(data.reduce((total, queue) => total + queue[key], 0));
+    count(all.reduce((total, queue) => total + queue[key], 0));
   return (
     <>
       <PageHead
         title="Queues"
-        about={
-          <>
-            {sum("waiting")} waiting, {sum("leased")} leased, {sum("dead")} dead letters in{" "}
-            {plural(data.length, "queue")}
-          </>
-        }
+        about={`${sum("waiting")} waiting, ${sum("leased")} leased, ${sum("dead")} dead letters in ${plural(all.length, "queue")}`}
       >
         {mayAct() ? (
           <a class="btn" href={href("/enqueue")}>
@@ -59,7 +59,7 @@ export function Queues(): JSX.Element {
           </a>
         ) : null}
       </PageHead>
-      <div class="listbar">
+      <div class="row wrap">
         <Choices
           label="Which queues"
           large
@@ -86,25 +86,23 @@ export function Queues(): JSX.Element {
       <section class="panel" aria-label="Queues">
         {shown.length === 0 ? (
           <Nothing
-            title={data.length === 0 ? "No queue has tasks" : "No queue matches"}
+            title={all.length === 0 ? "No queue has tasks" : "No queue matches"}
             icon="queues"
           >
             <p>A queue exists as soon as it has a task.</p>
           </Nothing>
         ) : (
-          <QueueTable rows={shown} />
+          <LongTable
+            label="Queue list"
+            rows={shown}
+            id={({ name }) => name}
+            rowPx={rowPx}
+            cursor={cursor}
+            columns={columnsOf(depthOf(...shown))}
+          />
         )}
-        <div class="panel-foot">
-          <span class="hint hints">
-            <Kbd>J</Kbd>
-            <Kbd>K</Kbd>move
-          </span>
-          <span class="hint hints">
-            <Kbd>Enter</Kbd>open
-          </span>
-          <span class="hint hints">
-            <Kbd>/</Kbd>filter
-          </span>
+        <div class="panel-foot sub row wrap">
+          <Hints of={["J K move", "Enter open", "/ filter"]} />
           <span class="grow" />
           <span>Bar length is logarithmic.</span>
         </div>
@@ -124,7 +122,7 @@ function byAttention(one: QueueRow, other: QueueRow): number {
 
 function Legend(): JSX.Element {
   return (
-    <div class="legend wide-only">
+    <div class="legend row wrap wide-only">
       {(["ready", "delayed", "leased", "dead"] as const).map((place) => (
         <span key={place}>
           <svg width="8" height="8" aria-hidden="true">
@@ -137,99 +135,60 @@ function Legend(): JSX.Element {
   );
 }
 
-function QueueTable({ rows }: { readonly rows: readonly QueueRow[] }): JSX.Element {
-  const top = Math.max(1, ...rows.map((each) => each.waiting + each.leased + each.dead));
-  const view = useVirtualRows(rows.length, rowPx);
+function columnsOf(top: number): readonly Column<QueueRow>[] {
+  return [
+    { ...title("Queue", Name), class: ({ pause }) => `full name ${pause ? "two" : ""}` },
+    num("Waiting", ({ waiting }) => <b>{count(waiting)}</b>),
+    title("Depth by place", (row) => <DepthBar of={row} top={top} />, "full bar"),
+    { ...num("Dead", Dead), class: ({ dead }) => `num ${dead > 0 ? "bad" : "faint"}` },
+    ...paceColumns,
+    num("Drains", Drain),
+    trendColumn,
+    {
+      head: "Leased",
+      headClass: "num lo2",
+      class: (row) => `num lo2 gone ${isFull(row) ? "warn" : ""}`,
+      show: ({ leased, leasedMax }) =>
+        leasedMax === undefined ? count(leased) : `${count(leased)} of ${count(leasedMax)}`,
+    },
+    actions(PauseButton, ""),
+  ];
+}
+
+function Name({ name, pause }: QueueRow): JSX.Element {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard.
-    <div class="vt" ref={view.scroller} tabIndex={0} role="region" aria-label="Queue list">
-      <table class="cards" id="queue-list" aria-rowcount={rows.length + 1}>
-        <thead>
-          <tr>
-            <th>Queue</th>
-            <th class="num">Waiting</th>
-            <th>Depth by place</th>
-            <th class="num">Dead</th>
-            <th class="num">Oldest</th>
-            <th class="num">In/s</th>
-            <th class="num">Out/s</th>
-            <th class="num">Drains</th>
-            <th class="lo2">Completed, 30 m</th>
-            <th class="num lo2">Leased</th>
-            <th>
-              <span class="sr">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          <PadRow columns={11} px={view.before} />
-          {rows.slice(view.from, view.to).map((row, at) => (
-            <Row key={row.name} row={row} top={top} index={view.from + at} />
-          ))}
-          <PadRow columns={11} px={view.after} />
-        </tbody>
-      </table>
-    </div>
+    <>
+      <QueueLink name={name} />
+      {pause === undefined ? null : (
+        <span class="sub warn">
+          <PausedBy pause={pause} />
+        </span>
+      )}
+    </>
   );
 }
 
-function Row({ row, top, index }: { row: QueueRow; top: number; index: number }): JSX.Element {
-  const { name, pause } = row;
+function Dead({ name, dead }: QueueRow): JSX.Element {
+  if (dead === 0) return <>0</>;
   return (
-    <tr data-row="" aria-rowindex={index + 2}>
-      <td class={`full name ${pause === undefined ? "" : "two"}`}>
-        <a class="qname" href={href(`/queues/${encodeURIComponent(name)}`)}>
-          <bdi>{name}</bdi>
-        </a>
-        {pause === undefined ? null : (
-          <span class="sub warn">
-            Paused by <bdi>{pause.by}</bdi> <Time at={pause.at} />
-            {pause.reason === undefined ? null : (
-              <>
-                : <Given text={pause.reason} max={200} />
-              </>
-            )}
-          </span>
-        )}
-      </td>
-      <td class="num" data-l="Waiting">
-        <b>{count(row.waiting)}</b>
-      </td>
-      <td class="full bar">
-        <DepthBar of={row} top={top} />
-      </td>
-      <td class={`num ${row.dead > 0 ? "bad" : "faint"}`} data-l="Dead">
-        {row.dead === 0 ? (
-          "0"
-        ) : (
-          <a class="bad" href={href("/failures", { queue: name })}>
-            {count(row.dead)}
-          </a>
-        )}
-      </td>
-      <PaceCells row={row} />
-      <td class="num" data-l="Drains">
-        <Drain row={row} />
-      </td>
-      <td class="lo2 gone">
-        <QueueTrend queue={name} />
-      </td>
-      <td class={`num lo2 gone ${isFull(row) ? "warn" : ""}`}>
-        {count(row.leased)}
-        {row.leasedMax === undefined ? "" : ` of ${count(row.leasedMax)}`}
-      </td>
-      <td>
-        <div class="acts">
-          <Act
-            class="btn ghost icon sm"
-            aria-label={`${pause === undefined ? "Pause" : "Resume"} ${name}`}
-            onClick={() => (pause === undefined ? askPauseQueue(row) : resumeQueue(name))}
-          >
-            <Icon name={pause === undefined ? "pause" : "play"} small />
-          </Act>
-        </div>
-      </td>
-    </tr>
+    <a class="bad" href={href("/failures", { queue: name })}>
+      {count(dead)}
+    </a>
+  );
+}
+
+function PauseButton(row: QueueRow): JSX.Element {
+  const { name, pause } = row;
+  const isPaused = pause !== undefined;
+  return (
+    <div class="acts">
+      <Act
+        class="ghost icon sm"
+        icon={isPaused ? "play" : "pause"}
+        aria-label={`${isPaused ? "Resume" : "Pause"} ${name}`}
+        onClick={() => (isPaused ? resumeQueue(name) : askPauseQueue(row))}
+      />
+    </div>
   );
 }
 
@@ -237,7 +196,7 @@ function isFull({ leased, leasedMax }: QueueRow): boolean {
   return leasedMax !== undefined && leased >= leasedMax;
 }
 
-function Drain({ row }: { readonly row: QueueRow }): JSX.Element {
+function Drain(row: QueueRow): JSX.Element {
   const text = drainText(row);
   const level = text === "paused" ? "st-warn" : text === "growing" ? "st-dead" : "";
   return (

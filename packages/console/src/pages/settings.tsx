@@ -1,15 +1,14 @@
 /** Every setting of the server with its value and where that comes from, and what this browser remembers. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
 import { count } from "../format.ts";
-import { Choices, Nothing, Panel, Pending } from "../parts/basics.tsx";
-import { CardTable } from "../parts/card-table.tsx";
-import { PageHead } from "../parts/page-head.tsx";
+import { Nothing, PageHead, Panel } from "../parts/basics.tsx";
+import { Choices } from "../parts/fields.tsx";
+import { CardTable, type Column, column, title } from "../parts/tables.tsx";
 import { payloads, shortcuts, theme, timeMode } from "../preferences.ts";
-import { useQuery } from "../query.ts";
+import { useAnswer } from "../query.ts";
 import { session } from "../session.ts";
-import { useStore } from "../store.ts";
+import { type Store, useStore } from "../store.ts";
 
 interface Setting {
   readonly key: string;
@@ -75,7 +74,7 @@ function Preferences(): JSX.Element {
 
 interface PreferenceProps<T extends string> {
   readonly label: string;
-  readonly store: { get(): T; set(value: T): void; subscribe(run: () => void): () => void };
+  readonly store: Store<T>;
   readonly options: readonly (readonly [T, string])[];
 }
 
@@ -84,43 +83,39 @@ function Preference<T extends string>({ label, store, options }: PreferenceProps
   return (
     <div class="field">
       <span>{label}</span>
-      <Choices label={label} options={options} value={value} onChange={(next) => store.set(next)} />
+      <Choices label={label} options={options} value={value} onChange={store.set} />
     </div>
   );
 }
 
 function ServerSettings(): JSX.Element {
   const who = useStore(session);
-  if (who?.role !== "operator") {
-    return (
-      <Panel title="Server" id="server">
-        <Nothing icon="settings" title="Only operators see the settings of the server">
-          <p>
-            Whoever runs the server can print them: <code>codeq config print</code>
-          </p>
-        </Nothing>
-      </Panel>
-    );
-  }
-  return <SettingTable />;
+  if (who?.role === "operator") return <SettingTable />;
+  return (
+    <Panel title="Server" id="server">
+      <Nothing icon="settings" title="Only operators see the settings of the server">
+        <p>
+          An operator can print them on the server: <code>codeq config print</code>
+        </p>
+      </Nothing>
+    </Panel>
+  );
 }
 
 function SettingTable(): JSX.Element {
   const [text, setText] = useState("");
-  const load = (): Promise<{ settings: Setting[] }> => ask({ path: "/v1/codeq/admin/settings" });
-  const { data, error } = useQuery("settings", load, { everyMs: 0 });
+  const request = { path: "/v1/codeq/admin/settings" };
+  const { data, error } = useAnswer<{ settings: Setting[] }>("settings", request, { everyMs: 0 });
   const wanted = text.trim().toLowerCase();
-  const shown = (data?.settings ?? []).filter(({ key }) => key.toLowerCase().includes(wanted));
-  const changed = shown.filter(({ source }) => source !== "default");
-  const sorted = [...changed, ...shown.filter(({ source }) => source === "default")];
+  const shown = data?.settings.filter(({ key }) => key.toLowerCase().includes(wanted));
+  const changed = shown?.filter(({ source }) => source !== "default") ?? [];
+  const sorted = shown && [...changed, ...shown.filter(({ source }) => source === "default")];
   return (
     <Panel
       title="Server"
       id="server"
       note={
-        data === undefined
-          ? undefined
-          : `${count(shown.length)} settings, ${count(changed.length)} not at their default`
+        shown && `${count(shown.length)} settings, ${count(changed.length)} not at their default`
       }
       actions={
         <label>
@@ -134,25 +129,16 @@ function SettingTable(): JSX.Element {
         </label>
       }
     >
-      {data === undefined ? (
-        <Pending error={error} />
-      ) : (
-        <CardTable heads={["Setting", "Value", "From"]}>
-          {sorted.map(({ key, value, source }) => (
-            <tr key={key} data-row="">
-              <td class="full name">
-                <code>{key}</code>
-              </td>
-              <td class="full value">
-                <bdi>{value}</bdi>
-              </td>
-              <td class={`full ${source === "default" ? "faint" : ""}`} data-l="From">
-                {source}
-              </td>
-            </tr>
-          ))}
-        </CardTable>
-      )}
+      <CardTable rows={sorted} error={error} id={({ key }) => key} columns={columns} />
     </Panel>
   );
 }
+
+const columns: readonly Column<Setting>[] = [
+  title("Setting", ({ key }) => <code>{key}</code>),
+  title("Value", ({ value }) => <bdi>{value}</bdi>, "full any"),
+  {
+    ...column("From", ({ source }) => source),
+    class: ({ source }) => `full ${source === "default" ? "faint" : ""}`,
+  },
+];

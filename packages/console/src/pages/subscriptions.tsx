@@ -2,112 +2,50 @@
 import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, callOf, tenant } from "../api.ts";
+import { callOf } from "../api.ts";
 import { plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
-import { Act } from "../parts/act.tsx";
-import { Choices, Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
-import { CardTable, num } from "../parts/card-table.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { TextField } from "../parts/text-field.tsx";
-import { useQuery } from "../query.ts";
-import { sendCall, sendNow } from "../send-call.ts";
-import { useStore } from "../store.ts";
+import { Given, Nothing, PageHead, Panel, Time } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { Choices, TextField } from "../parts/fields.tsx";
+import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
+import { useAnswer } from "../query.ts";
+import { sendCall, sendNow } from "../toasts.tsx";
 
 type Subscription = ItemOf<"GET /admin/subscriptions">;
 
 export function Subscriptions(): JSX.Element {
-  const of = useStore(tenant);
-  const load = () => ask(callOf("GET /admin/subscriptions", { query: { limit: 200 } }));
-  const { data, error } = useQuery(`subscriptions:${of}`, load, { everyMs: 10_000 });
-  const all = data?.subscriptions ?? [];
+  const request = callOf("GET /admin/subscriptions", { query: { limit: 200 } });
+  const { data, error } = useAnswer("subscriptions", request, { everyMs: 10_000 });
+  const first = data?.next === undefined ? "" : "the first ";
   return (
     <>
       <PageHead
         title="Subscriptions"
         about="A subscribed URL gets a POST when a queue has work, so that its worker can claim it."
       >
-        <Act class="btn primary" onClick={() => openDialog(Subscribe)}>
-          <Icon name="plus" />
+        <Act class="primary" icon="plus" onClick={() => openDialog(Subscribe)}>
           Subscribe a URL
         </Act>
       </PageHead>
       <Panel
         title="Subscribed URLs"
         id="subscriptions"
-        note={
-          data === undefined
-            ? undefined
-            : `${data.next === undefined ? "" : "the first "}${plural(all.length, "subscription")}`
-        }
+        note={data && first + plural(data.subscriptions.length, "subscription")}
       >
-        {data === undefined ? (
-          <Pending error={error} />
-        ) : all.length === 0 ? (
-          <Nothing icon="webhooks" title="Nobody has subscribed">
-            <p>Workers that hold a connection or poll need no subscription.</p>
-          </Nothing>
-        ) : (
-          <SubscriptionTable rows={all} />
-        )}
+        <CardTable
+          rows={data?.subscriptions}
+          error={error}
+          id={({ subscriptionId }) => subscriptionId}
+          columns={columns}
+          nothing={
+            <Nothing icon="webhooks" title="Nobody has subscribed">
+              <p>Workers that hold a connection or poll need no subscription.</p>
+            </Nothing>
+          }
+        />
       </Panel>
     </>
-  );
-}
-
-function SubscriptionTable({ rows }: { readonly rows: readonly Subscription[] }): JSX.Element {
-  return (
-    <CardTable heads={["URL", "Queues", "Delivery", num("Ends")]} hasActions>
-      {rows.map((row) => (
-        <tr key={row.subscriptionId} data-row="">
-          <td class="full two">
-            <code class="trunc">
-              <Given text={row.callbackUrl} max={200} />
-            </code>
-            <span class="sub">
-              by <Given text={row.createdBy} max={80} />
-            </span>
-          </td>
-          <td data-l="Queues">
-            <Given
-              text={row.eventTypes.includes("*") ? "all" : row.eventTypes.join(", ")}
-              max={200}
-            />
-          </td>
-          <td data-l="Delivery">
-            {modes[row.deliveryMode] ?? row.deliveryMode}
-            {row.groupId === undefined ? null : (
-              <>
-                {" "}
-                <Given text={row.groupId} max={80} />
-              </>
-            )}
-          </td>
-          <td class="num" data-l="Ends">
-            <Time at={row.expiresAt} />
-          </td>
-          <td class="last">
-            <span class="row">
-              <Act
-                class="btn sm"
-                aria-label={`Renew ${row.callbackUrl}`}
-                onClick={() => renew(row)}
-              >
-                Renew
-              </Act>
-              <Act
-                class="btn sm danger"
-                aria-label={`Delete ${row.callbackUrl}`}
-                onClick={() => askDelete(row)}
-              >
-                Delete…
-              </Act>
-            </span>
-          </td>
-        </tr>
-      ))}
-    </CardTable>
   );
 }
 
@@ -116,6 +54,46 @@ const modes: Readonly<Record<string, string>> = {
   group: "by turns in group",
   hash: "to one subscriber by the minute",
 };
+
+const columns: readonly Column<Subscription>[] = [
+  title(
+    "URL",
+    ({ callbackUrl, createdBy }) => (
+      <>
+        <code class="trunc">
+          <Given text={callbackUrl} max={200} />
+        </code>
+        <span class="sub">
+          by <Given text={createdBy} max={80} />
+        </span>
+      </>
+    ),
+    "full two",
+  ),
+  column("Queues", ({ eventTypes }) => (
+    <Given text={eventTypes.includes("*") ? "all" : eventTypes.join(", ")} max={200} />
+  )),
+  column("Delivery", ({ deliveryMode, groupId = "" }) => (
+    <>
+      {modes[deliveryMode] ?? deliveryMode} <Given text={groupId} max={80} />
+    </>
+  )),
+  num("Ends", ({ expiresAt }) => <Time at={expiresAt} />),
+  actions((row) => (
+    <span class="row">
+      <Act class="sm" aria-label={`Renew ${row.callbackUrl}`} onClick={() => renew(row)}>
+        Renew
+      </Act>
+      <Act
+        class="sm danger"
+        aria-label={`Delete ${row.callbackUrl}`}
+        onClick={() => askDelete(row)}
+      >
+        Delete…
+      </Act>
+    </span>
+  )),
+];
 
 const renewSeconds = 24 * 60 * 60;
 
@@ -157,7 +135,7 @@ function Subscribe(): JSX.Element {
       title="Subscribe a URL"
       about="The URL gets a POST when a queue gets its first ready task. The POST contains no task data."
       button="Subscribe"
-      icon={<Icon name="plus" />}
+      icon="plus"
       call={call}
       isReady={/^https?:\/\/\S+$/.test(url.trim())}
       run={() => sendCall(call, "Subscribed the URL", "subscriptions")}

@@ -1,17 +1,16 @@
-/** What can be done to tasks: one, a selection, or all that match a filter. */
+/** What can be done to a task, and to dead letters. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
+import { ask, type Request } from "../api.ts";
 import { count, plural, shortId } from "../format.ts";
 import { jsonProblem } from "../json-lines.ts";
-import { forEach, type TaskRow, taskPath } from "../model/tasks.ts";
-import { ActionDialog, openDialog, type ShownCall } from "../overlays/dialog.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { TextField } from "../parts/text-field.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { type TaskRow, taskPath } from "../model/tasks.ts";
+import { ActionDialog, Blast, Effects, openDialog } from "../overlays/dialog.tsx";
+import { PayloadField, TextField } from "../parts/fields.tsx";
+import { invalidate } from "../query.ts";
 import { href, navigate } from "../router.ts";
-import { sendCall, sendNow } from "../send-call.ts";
-import { tell } from "../toasts.tsx";
+import { sendCall, sendNow, tell } from "../toasts.tsx";
+import { filterBody, type Selection, useDryRun } from "./bulk-jobs.tsx";
 
 export function replayTask({ id }: TaskRow): void {
   sendNow({ method: "POST", path: taskPath(id, "/replay") }, `Replayed ${shortId(id)}`);
@@ -39,7 +38,7 @@ export function askCancel(task: TaskRow): void {
           : "It ends as failed with CANCELLED and is not run."
       }
       button="Cancel task"
-      icon={<Icon name="x" />}
+      icon="x"
       call={call}
       run={() => sendCall(call, `Cancelled ${shortId(task.id)}`)}
     />
@@ -81,7 +80,7 @@ function MoveDialog({ task }: { readonly task: TaskRow }): JSX.Element {
       title="Move or change priority"
       about={`The task waits in ${task.command} with priority ${task.priority ?? 0}.`}
       button="Move task"
-      icon={<Icon name="move" />}
+      icon="move"
       call={call}
       isReady={/^[0-9]$/.test(priority)}
       run={() => sendCall(call, `Changed ${shortId(task.id)}`)}
@@ -105,14 +104,10 @@ export function askEdit(task: TaskRow): void {
 function EditDialog({ task }: { readonly task: TaskRow }): JSX.Element {
   const isWaiting = task.place === "ready" || task.place === "delayed";
   const [payload, setPayload] = useState(task.payload ?? "");
-  const problem = jsonProblem(payload);
-  const call = isWaiting
-    ? ({ method: "PATCH", path: taskPath(task.id), body: `{"payload":${payload}}` } as const)
-    : ({
-        method: "POST",
-        path: taskPath(task.id, "/replay"),
-        body: `{"payload":${payload}}`,
-      } as const);
+  const body = `{"payload":${payload}}`;
+  const call: Request<{ task: { id: string } }> = isWaiting
+    ? { method: "PATCH", path: taskPath(task.id), body }
+    : { method: "POST", path: taskPath(task.id, "/replay"), body };
   return (
     <ActionDialog
       title={isWaiting ? "Edit payload" : "Edit and replay"}
@@ -122,161 +117,93 @@ function EditDialog({ task }: { readonly task: TaskRow }): JSX.Element {
           : `Creates a new task in ${task.command} that is linked to ${shortId(task.id)}, which stays as it is.`
       }
       button={isWaiting ? "Save payload" : "Replay as a new task"}
-      icon={<Icon name={isWaiting ? "check" : "replay"} />}
+      icon={isWaiting ? "check" : "replay"}
       call={call}
-      isReady={problem === undefined}
+      isReady={jsonProblem(payload) === undefined}
       run={async () => {
-        const { id } = (await ask<{ task: { id: string } }>(call)).task;
+        const { id } = (await ask(call)).task;
         if (isWaiting) tell(`Changed ${shortId(task.id)}`);
         else tell("Enqueued the edited task", { href: href(`/tasks/${id}`), text: "Open it" });
         invalidate();
       }}
     >
-      <label class="field">
-        <span>Payload</span>
-        <textarea
-          class="input code-edit"
-          rows={12}
-          spellcheck={false}
-          value={payload}
-          aria-invalid={problem !== undefined}
-          onInput={(event) => setPayload(event.currentTarget.value)}
-        />
-      </label>
-      <p class={problem === undefined ? "good" : "bad"} role="status">
-        {problem ??
-          `Valid JSON, ${count(payload.length)} characters. Numbers are sent exactly as written.`}
-      </p>
+      <PayloadField
+        rows={12}
+        value={payload}
+        good={`Valid JSON, ${count(payload.length)} characters. Numbers are sent exactly as written.`}
+        onChange={setPayload}
+      />
     </ActionDialog>
   );
 }
 
-/** Several tasks: by their ids, or all dead letters that a filter finds. */
-export interface Selection {
-  readonly ids: readonly string[];
-  /** Undefined when ids were chosen one by one. */
-  readonly filter?: Readonly<Record<string, string>> | undefined;
-  /** What the filter looks like on the page. */
-  readonly shown: string;
-}
-
-type DeadVerb = "replay" | "delete";
+const deadVerbs = {
+  replay: {
+    word: "Replay",
+    done: "Replayed",
+    icon: "replay",
+    effects: [["replay", "Tasks keep their id, and get all their attempts again."]],
+  },
+  delete: {
+    word: "Delete",
+    done: "Deleted",
+    icon: "trash",
+    effects: [["dead", "Payloads and errors are removed for good."]],
+  },
+} as const;
+type DeadVerb = keyof typeof deadVerbs;
 
 export function askDeadLetters(verb: DeadVerb, selection: Selection): void {
   openDialog(() => <DeadLettersDialog verb={verb} selection={selection} />);
 }
 
-function bodyOf({ ids, filter }: Selection): Readonly<Record<string, unknown>> {
+function bodyOf({ ids, filter }: Selection): object {
   if (filter === undefined) return { ids };
-  const { place: _place, priority, ...rest } = filter;
-  const given = { ...rest, ...(priority === undefined ? {} : { priority: Number(priority) }) };
-  return Object.keys(given).length === 0 ? { all: true } : given;
+  const { place: _place, ...rest } = filter;
+  return filterBody(rest);
 }
 
 interface DeadDone {
-  readonly matched: number;
   readonly replayed?: number;
   readonly deleted?: number;
   readonly hasMore: boolean;
 }
 
-function DeadLettersDialog({
-  verb,
-  selection,
-}: {
-  verb: DeadVerb;
-  selection: Selection;
-}): JSX.Element {
-  const path = `/v1/codeq/admin/dead-letters/${verb}`;
-  const body = bodyOf(selection);
-  const dryRun = useQuery(
-    `dry:${verb}:${JSON.stringify(body)}`,
-    () => ask<DeadDone>({ method: "POST", path, body: { ...body, dryRun: true } }),
-    { everyMs: 0 },
-  );
-  const matched = dryRun.data?.matched ?? selection.ids.length;
-  const about =
-    dryRun.data === undefined ? "counting" : dryRun.data.hasMore ? "at least" : "dry run";
+function DeadLettersDialog(props: { verb: DeadVerb; selection: Selection }): JSX.Element {
+  const { verb, selection } = props;
+  const { word, done, icon, effects } = deadVerbs[verb];
   const isFinal = verb === "delete";
-  const call = { method: "POST", path, body } as const;
-  const word = isFinal ? "Delete" : "Replay";
+  const call = {
+    method: "POST",
+    path: `/v1/codeq/admin/dead-letters/${verb}`,
+    body: bodyOf(selection),
+  } as const;
+  const { data, note } = useDryRun(call.path, call.body);
+  const matched = data?.matched ?? selection.ids.length;
   const queue = selection.filter?.["command"];
   return (
     <ActionDialog
       title={`${word} ${plural(matched, "dead letter")}?`}
       about={selection.shown === "" ? undefined : `Filter: ${selection.shown}`}
       button={`${word} ${plural(matched, "task")}`}
-      icon={<Icon name={isFinal ? "trash" : "replay"} />}
+      icon={icon}
       isFinal={isFinal}
       confirm={isFinal ? (queue ?? String(matched)) : undefined}
       call={call}
-      isReady={dryRun.data !== undefined && matched > 0}
+      isReady={data !== undefined && matched > 0}
       run={async () => {
         let touched = 0;
         for (let hasMore = true; hasMore; ) {
-          const done = await ask<DeadDone>(call);
-          const now = (done.replayed ?? 0) + (done.deleted ?? 0);
-          touched += now;
-          hasMore = done.hasMore && now > 0;
+          const { replayed = 0, deleted = 0, ...rest } = await ask<DeadDone>(call);
+          touched += replayed + deleted;
+          hasMore = rest.hasMore && replayed + deleted > 0;
         }
-        tell(`${isFinal ? "Deleted" : "Replayed"} ${plural(touched, "dead letter")}`);
+        tell(`${done} ${plural(touched, "dead letter")}`);
         invalidate();
       }}
     >
-      <div class="blast">
-        <div class="big">
-          <b>{count(matched)}</b>
-          <span>dead letters</span>
-          <span class="faint">{about}</span>
-        </div>
-      </div>
-      <ul class="checks">
-        {isFinal ? (
-          <li>
-            <Icon name="dead" />
-            <span>
-              Payloads and errors are removed <b>for good</b>.
-            </span>
-          </li>
-        ) : (
-          <li>
-            <Icon name="replay" />
-            <span>Tasks keep their id, and get all their attempts again.</span>
-          </li>
-        )}
-      </ul>
+      <Blast count={count(matched)} what="dead letters" note={note} />
+      <Effects of={effects} />
     </ActionDialog>
   );
-}
-
-const each = {
-  cancel: { verb: "Cancel", done: "Cancelled", method: "POST", path: "/cancel", body: {} },
-  delete: { verb: "Delete", done: "Deleted", method: "DELETE", path: "", body: undefined },
-} as const;
-
-/** Tasks that were chosen one by one. */
-export function askEach(action: keyof typeof each, ids: readonly string[]): void {
-  const { verb, done: word, method, path, body } = each[action];
-  const callOf = (id: string): ShownCall => ({ method, path: taskPath(id, path), body });
-  openDialog(() => (
-    <ActionDialog
-      title={`${verb} ${plural(ids.length, "task")}?`}
-      about={
-        action === "cancel"
-          ? "One call for each task. Tasks that have ended are left as they are."
-          : "One call for each task. Payloads, results and errors are removed for good."
-      }
-      button={`${verb} ${plural(ids.length, "task")}`}
-      isFinal
-      confirm={String(ids.length)}
-      call={callOf(ids[0] ?? "")}
-      run={async () => {
-        const { done, refused, firstProblem } = await forEach(ids, (id) => ask(callOf(id)));
-        tell(
-          `${word} ${plural(done, "task")}${refused === 0 ? "" : `, ${count(refused)} refused: ${firstProblem}`}`,
-        );
-        invalidate();
-      }}
-    />
-  ));
 }

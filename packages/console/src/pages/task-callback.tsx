@@ -1,13 +1,19 @@
 /** What became of the callback of a task: each try, and the way to send it once more. */
 import type { JSX } from "preact";
-import { ask, tenant } from "../api.ts";
 import { duration, plural } from "../format.ts";
 import { type TaskRow, taskPath } from "../model/tasks.ts";
-import { Act } from "../parts/act.tsx";
-import { Given, Panel, Pending, State, type StateName, Time } from "../parts/basics.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { useQuery } from "../query.ts";
-import { useStore } from "../store.ts";
+import {
+  Given,
+  Line,
+  List,
+  Panel,
+  Pending,
+  State,
+  type StateName,
+  Time,
+} from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { useAnswer } from "../query.ts";
 import { redeliver } from "./task-actions.tsx";
 
 interface Try {
@@ -38,23 +44,19 @@ const words: Readonly<
 };
 
 export function TaskCallback({ task }: { readonly task: TaskRow }): JSX.Element {
-  const of = useStore(tenant);
-  const load = (): Promise<Callback> => ask({ path: taskPath(task.id, "/deliveries") });
-  const { data, error } = useQuery(`deliveries:${of}:${task.id}`, load, { everyMs: 2000 });
-  const hasEnded = data !== undefined && data.state !== "pending";
+  const request = { path: taskPath(task.id, "/deliveries") };
+  const { data, error } = useAnswer<Callback>("deliveries", request, { everyMs: 2000 });
+  const send = (
+    <Act class="sm" icon="replay" onClick={() => redeliver(task.id)}>
+      Send again
+    </Act>
+  );
   return (
     <Panel
       title="Webhook"
       id="callback"
-      note={data === undefined ? undefined : plural(data.total, "try", "tries")}
-      actions={
-        hasEnded ? (
-          <Act class="btn sm" onClick={() => redeliver(task.id)}>
-            <Icon name="replay" small />
-            Send again
-          </Act>
-        ) : undefined
-      }
+      note={data && plural(data.total, "try", "tries")}
+      actions={data === undefined || data.state === "pending" ? undefined : send}
     >
       {data === undefined ? <Pending error={error} /> : <Tries callback={data} />}
     </Panel>
@@ -83,32 +85,29 @@ function Tries({ callback }: { readonly callback: Callback }): JSX.Element {
           </p>
         )}
       </div>
-      {tries.length === 0 ? null : (
-        <ul class="list">
-          {[...tries].reverse().map((each) => (
-            <li key={each.at}>
-              <span class={isTaken(each) ? "good" : "bad"}>
-                <Icon name={isTaken(each) ? "done" : "failed"} />
-              </span>
-              <span>
-                {each.status === undefined ? "No answer" : `Answered ${each.status}`} after{" "}
-                {duration(each.durationMs)}
-              </span>
+      <List rows={[...tries].reverse()}>
+        {(each) => (
+          <Line
+            key={each.at}
+            {...(isTaken(each) ? good : bad)}
+            action={
               <span class="faint">
                 <Time at={each.at} />
               </span>
-              {each.error === undefined ? null : (
-                <span class="sub">
-                  <Given text={each.error} max={300} />
-                </span>
-              )}
-            </li>
-          ))}
-        </ul>
-      )}
+            }
+            sub={each.error && <Given text={each.error} max={300} />}
+          >
+            {each.status === undefined ? "No answer" : `Answered ${each.status}`} after{" "}
+            {duration(each.durationMs)}
+          </Line>
+        )}
+      </List>
     </>
   );
 }
+
+const good = { icon: "done", tone: "good" } as const;
+const bad = { icon: "failed", tone: "bad" } as const;
 
 function isTaken({ status = 0 }: Try): boolean {
   return status >= 200 && status < 300;

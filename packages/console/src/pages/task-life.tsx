@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { duration, plural } from "../format.ts";
 import type { Attempt, TaskRow } from "../model/tasks.ts";
 import { Given, Panel, State, type StateName, Time } from "../parts/basics.tsx";
-import { CardTable, num } from "../parts/card-table.tsx";
+import { CardTable, type Column, column, num, title } from "../parts/tables.tsx";
 import { useNow } from "../preferences.ts";
 import { lifeOf, type Stay } from "../task-life.ts";
 
@@ -173,22 +173,17 @@ const outcomes: Readonly<Record<string, { readonly name: StateName; readonly wor
 function Attempts({ task }: { readonly task: TaskRow }): JSX.Element {
   const attempts = [...(task.attemptHistory ?? [])].reverse();
   const note =
-    attempts.length === 0
-      ? "none yet"
-      : `${plural(attempts.length, "attempt", "attempts")}, newest first`;
+    attempts.length === 0 ? "none yet" : `${plural(attempts.length, "attempt")}, newest first`;
   return (
     <Panel title="Attempts" id="attempts" note={note}>
-      {attempts.length === 0 ? (
-        <p class="panel-body muted">No worker has had the task yet.</p>
-      ) : (
-        <CardTable heads={["Outcome", "Error and worker", num("Started"), num("Took"), "Then"]}>
-          {attempts.map((each) => (
-            <AttemptRow key={each.leaseToken} attempt={each} />
-          ))}
-        </CardTable>
-      )}
+      <CardTable
+        rows={attempts}
+        id={({ leaseToken }) => String(leaseToken)}
+        columns={columns}
+        nothing={<p class="panel-body muted">No worker has had the task yet.</p>}
+      />
       {task.attemptsOmitted === undefined ? null : (
-        <div class="panel-foot">
+        <div class="panel-foot sub row wrap">
           {plural(task.attemptsOmitted, "earlier attempt is", "earlier attempts are")} not kept.
         </div>
       )}
@@ -196,15 +191,16 @@ function Attempts({ task }: { readonly task: TaskRow }): JSX.Element {
   );
 }
 
-function AttemptRow({ attempt }: { readonly attempt: Attempt }): JSX.Element {
-  const { outcome, error, workerId, leaseToken, startedAt, endedAt, delaySeconds } = attempt;
-  const { name, word } = outcomes[outcome] ?? { name: "failed", word: "Failed" };
-  return (
-    <tr data-row="">
-      <td>
-        <State name={name} word={word} />
-      </td>
-      <td class="full two">
+const columns: readonly Column<Attempt>[] = [
+  title(
+    "Outcome",
+    ({ outcome }) => <State {...(outcomes[outcome] ?? { name: "failed", word: "Failed" })} />,
+    "",
+  ),
+  title(
+    "Error and worker",
+    ({ error, workerId, leaseToken }) => (
+      <>
         {error === undefined ? null : (
           <code>
             <Given text={error} max={400} />
@@ -213,16 +209,18 @@ function AttemptRow({ attempt }: { readonly attempt: Attempt }): JSX.Element {
         <span class="sub">
           <Given text={workerId} max={100} />, lease token {leaseToken}
         </span>
-      </td>
-      <td class="num" data-l="Started">
-        <Time at={startedAt} />
-      </td>
-      <td class="num" data-l="Took">
-        {endedAt === undefined ? "–" : duration(Date.parse(endedAt) - Date.parse(startedAt))}
-      </td>
-      <td class="faint nowrap" data-l="Then">
-        {delaySeconds === undefined ? "" : `retry in ${duration(delaySeconds * 1000)}`}
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+    "full two",
+  ),
+  num("Started", ({ startedAt }) => <Time at={startedAt} />),
+  num("Took", ({ startedAt, endedAt }) =>
+    endedAt === undefined ? "–" : duration(Date.parse(endedAt) - Date.parse(startedAt)),
+  ),
+  column(
+    "Then",
+    ({ delaySeconds }) =>
+      delaySeconds === undefined ? "" : `retry in ${duration(delaySeconds * 1000)}`,
+    "faint nowrap",
+  ),
+];

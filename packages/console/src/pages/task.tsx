@@ -1,24 +1,27 @@
 /** One task: where it is and why, what it carries, what came of it, what can be done. */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { curlOf, tenant, urlOf } from "../api.ts";
+import { useEffect } from "preact/hooks";
+import { curlOf, tenant } from "../api.ts";
 import { watchTask } from "../feed.ts";
-import { bytes, duration, plural, shortId } from "../format.ts";
+import { duration, plural, shortId } from "../format.ts";
 import { useKeys } from "../keys.ts";
+import { inspectTask, stateOf, type TaskRow, taskPath } from "../model/tasks.ts";
 import {
-  type InspectedTask,
-  inspectTask,
-  stateOf,
-  type TaskRow,
-  taskPath,
-} from "../model/tasks.ts";
-import { Act } from "../parts/act.tsx";
-import { Given, Kbd, Nothing, Panel, Pending, State, Time } from "../parts/basics.tsx";
-import { copyText } from "../parts/code-box.tsx";
+  copyText,
+  Given,
+  Kbd,
+  Meta,
+  Nothing,
+  Panel,
+  Pending,
+  queueHref,
+  State,
+  TaskLink,
+  Time,
+} from "../parts/basics.tsx";
+import { Act, Button, Menu } from "../parts/buttons.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
-import { JsonView } from "../parts/json-view.tsx";
-import { Menu } from "../parts/menu.tsx";
-import { payloads, useNow } from "../preferences.ts";
+import { useNow } from "../preferences.ts";
 import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
 import { hidesPayloads, mayAct, session } from "../session.ts";
@@ -27,9 +30,8 @@ import { enqueueLike } from "./enqueue.tsx";
 import { Explain } from "./explain.tsx";
 import { askCancel, askDelete, askEdit, askMove, replayTask, runNow } from "./task-actions.tsx";
 import { TaskCallback } from "./task-callback.tsx";
-import { TaskFiles } from "./task-files.tsx";
 import { TaskLife } from "./task-life.tsx";
-import { TaskReport } from "./task-report.tsx";
+import { TaskFiles, TaskReport, TaskTexts } from "./task-output.tsx";
 
 export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
   const of = useStore(tenant);
@@ -59,7 +61,7 @@ export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
         <div class="cols">
           <TaskReport task={task} />
           <TaskLife task={task} />
-          <Texts inspected={data} />
+          <TaskTexts inspected={data} />
           {result?.artifacts === undefined ? null : (
             <TaskFiles id={task.id} artifacts={result.artifacts} />
           )}
@@ -136,14 +138,15 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
   const keys = Object.fromEntries(actions.map(({ key = "", run }) => [key, run]));
   const why = (): void => document.getElementById("whyp")?.scrollIntoView({ block: "center" });
   useKeys({ ...(mayAct() ? keys : {}), w: why });
+  const get = { path: taskPath(task.id) };
   const create = {
     method: "POST",
-    url: "/v1/codeq/tasks",
+    path: "/v1/codeq/tasks",
     body: `{"command":${JSON.stringify(task.command)},"payload":${task.payload ?? "{}"}}`,
   } as const;
   return (
     <header class="task-head">
-      <div class="task-title">
+      <div class="task-title row wrap">
         <State
           name={stateOf(task)}
           pill
@@ -152,40 +155,23 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
         <h1>
           <bdi>{task.command}</bdi>
         </h1>
-        <button
-          class="btn ghost sm mono"
-          type="button"
-          title="Copy the id"
-          onClick={() => copyText(task.id)}
-        >
+        <Button class="ghost sm mono" title="Copy the id" onClick={() => copyText(task.id)}>
           {task.id} <Icon name="copy" small />
-        </button>
-        <div class="acts">
+        </Button>
+        <div class="right row wrap">
           {actions.map((action, at) => (
             <Act
               key={action.text}
-              class={`btn ${at === 0 && action.isEnd !== true ? "primary" : ""} ${action.isDanger === true ? "danger" : ""}`}
+              class={`${at === 0 && action.isEnd !== true ? "primary" : ""} ${action.isDanger === true ? "danger" : ""}`}
+              icon={action.icon}
               onClick={action.run}
             >
-              <Icon name={action.icon} />
               {action.text}
               {action.key === undefined ? null : <Kbd>{action.key.toUpperCase()}</Kbd>}
             </Act>
           ))}
           <Menu label="More actions" icon="more" isBare>
-            <button
-              class="opt"
-              type="button"
-              onClick={() =>
-                copyText(
-                  curlOf({
-                    method: "GET",
-                    url: urlOf({ path: taskPath(task.id) }),
-                    body: undefined,
-                  }),
-                )
-              }
-            >
+            <button class="opt" type="button" onClick={() => copyText(curlOf(get))}>
               Copy as curl
             </button>
             {hidesPayloads() ? null : (
@@ -229,106 +215,6 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
   );
 }
 
-function Meta({
-  name,
-  children,
-}: {
-  readonly name: string;
-  readonly children: ComponentChildren;
-}): JSX.Element {
-  return (
-    <span>
-      <i>{name}</i>
-      {children}
-    </span>
-  );
-}
-
-type Tab = "payload" | "result" | "error";
-
-function Texts({ inspected }: { readonly inspected: InspectedTask }): JSX.Element {
-  const { task, result, resultText } = inspected;
-  useStore(session);
-  const isHiddenByServer = hidesPayloads();
-  const isHidden = useStore(payloads) === "hidden" || isHiddenByServer;
-  const error = result?.error ?? task.error;
-  const texts: Readonly<Record<Tab, string | undefined>> = {
-    payload: task.payload,
-    result: resultText,
-    error,
-  };
-  const [tab, setTab] = useState<Tab>("payload");
-  const text = texts[tab];
-  const names = { payload: "Payload", result: "Result", error: "Error" } as const;
-  return (
-    <section class="panel" aria-label="Payload and result">
-      <div class="panel-head">
-        <div class="views" role="tablist" aria-label="What to show">
-          {(["payload", "result", "error"] as const).map((each) => (
-            <button
-              key={each}
-              type="button"
-              role="tab"
-              id={`tab-${each}`}
-              aria-selected={tab === each}
-              aria-controls="task-text"
-              onClick={() => setTab(each)}
-            >
-              {names[each]}{" "}
-              {texts[each] === undefined ? null : (
-                <span class="n">{bytes(new Blob([texts[each] ?? ""]).size)}</span>
-              )}
-            </button>
-          ))}
-        </div>
-        <div class="right">
-          {isHiddenByServer ? null : (
-            <button
-              class="btn ghost sm"
-              type="button"
-              onClick={() => payloads.set(isHidden ? "shown" : "hidden")}
-            >
-              <Icon name="eyeoff" small />
-              {isHidden ? "Show" : "Hide"}
-            </button>
-          )}
-          <button
-            class="btn ghost sm"
-            type="button"
-            disabled={text === undefined}
-            onClick={() => copyText(text ?? "")}
-          >
-            <Icon name="copy" small />
-            Copy
-          </button>
-        </div>
-      </div>
-      <div role="tabpanel" id="task-text" aria-labelledby={`tab-${tab}`}>
-        {isHiddenByServer && tab !== "error" ? (
-          <Nothing icon="eyeoff" title="Your API key hides payloads and results">
-            <p>Ask an admin for a key without the scope codeq:payloads-hidden.</p>
-          </Nothing>
-        ) : isHidden && !isHiddenByServer ? (
-          <Nothing icon="eyeoff" title="Hidden on this screen" />
-        ) : text === undefined ? (
-          <Nothing icon="tasks" title={missing(tab, task)} />
-        ) : (
-          <JsonView text={text} label={names[tab]} />
-        )}
-      </div>
-    </section>
-  );
-}
-
-function missing(tab: Tab, { place, payloadOmitted }: TaskRow): string {
-  if (tab === "payload")
-    return payloadOmitted === true ? "The payload is too long to show" : "No payload";
-  if (tab === "error") return "No attempt has failed";
-  return place === "done" || place === "failed" || place === "dead"
-    ? "The task has no result"
-    : "The task has not finished yet";
-}
-
 type Fact = readonly [name: string, value: ComponentChildren];
 
 function Facts({ task }: { readonly task: TaskRow }): JSX.Element {
@@ -355,13 +241,12 @@ function Facts({ task }: { readonly task: TaskRow }): JSX.Element {
 /** Facts without a value are left out. */
 function factsOf(task: TaskRow): Fact[] {
   const text = (value: string | undefined): ComponentChildren =>
-    value === undefined ? undefined : <Given text={value} max={300} />;
-  const link = (id: string | undefined): ComponentChildren =>
-    id === undefined ? undefined : <TaskLink id={id} />;
+    value && <Given text={value} max={300} />;
+  const link = (id: string | undefined): ComponentChildren => id && <TaskLink id={id} />;
   return [
     [
       "Queue",
-      <a key="q" href={href(`/queues/${encodeURIComponent(task.command)}`)}>
+      <a key="q" href={queueHref(task.command)}>
         <bdi>{task.command}</bdi>
       </a>,
     ],
@@ -386,15 +271,14 @@ function traceOf({ traceParent }: TaskRow): ComponentChildren {
     );
   }
   return (
-    <button class="btn ghost sm mono" type="button" onClick={() => copyText(id)}>
+    <Button class="ghost sm mono" onClick={() => copyText(id)}>
       <Given text={id} max={64} /> <Icon name="copy" small />
-    </button>
+    </Button>
   );
 }
 
 function lastsOf(task: TaskRow, nowMs: number): Fact[] {
-  const moment = (at: string | undefined): ComponentChildren =>
-    at === undefined ? undefined : <Time at={at} />;
+  const moment = (at: string | undefined): ComponentChildren => at && <Time at={at} />;
   return [
     ["Lease ends", leaseText(task, nowMs)],
     ["Cancelled, grace until", moment(task.cancelledUntil)],
@@ -409,12 +293,4 @@ function leaseText({ leaseUntil, leaseToken }: TaskRow, nowMs: number): string |
   if (leaseUntil === undefined) return undefined;
   const left = Date.parse(leaseUntil) - nowMs;
   return left > 0 ? `in ${duration(left)}, token ${leaseToken ?? ""}` : "now";
-}
-
-function TaskLink({ id }: { readonly id: string }): JSX.Element {
-  return (
-    <a class="mono" href={href(`/tasks/${id}`)}>
-      {shortId(id)}
-    </a>
-  );
 }

@@ -1,30 +1,37 @@
 /** Find tasks, look at them, act on one, some or all that match. */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { curlOf, tenant, urlOf } from "../api.ts";
-import { count, plural, shortId } from "../format.ts";
-import { rowKeys, useKeys } from "../keys.ts";
+import { curlOf, tenant } from "../api.ts";
+import { count, plural } from "../format.ts";
+import { useKeys, useRowKeys } from "../keys.ts";
 import { csvOf, download } from "../model/download.ts";
 import { useKnownQueues } from "../model/queues.ts";
 import { newsMax, type TaskList, useTaskList } from "../model/task-list.ts";
-import { allTasks, exportMax, stateOf, type TaskRow } from "../model/tasks.ts";
-import { showApiCalls } from "../overlays/api-calls.tsx";
-import { Act } from "../parts/act.tsx";
-import { Given, Kbd, Nothing, Pending, State, Time } from "../parts/basics.tsx";
-import { copyText } from "../parts/code-box.tsx";
+import { allTasks, exportMax, stateOf, type TaskRow, tasksPath } from "../model/tasks.ts";
+import { showApiCalls } from "../overlays/page-info.tsx";
+import {
+  copyText,
+  Given,
+  Hints,
+  Kbd,
+  Nothing,
+  Pending,
+  State,
+  TaskLink,
+  Time,
+} from "../parts/basics.tsx";
+import { Act, Button, Menu } from "../parts/buttons.tsx";
+import { CheckBox } from "../parts/fields.tsx";
 import { FilterBar } from "../parts/filter-bar.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { Menu } from "../parts/menu.tsx";
-import { PadRow } from "../parts/pad-row.tsx";
-import { useVirtualRows } from "../parts/virtual-rows.ts";
+import { type Column, LongTable } from "../parts/tables.tsx";
 import { href, navigate, useLocation } from "../router.ts";
 import { mayAct } from "../session.ts";
 import { createStore, keep, readKept, useStore } from "../store.ts";
 import { filterQuery, parseFilter } from "../task-filter.ts";
 import { tell, tellProblem } from "../toasts.tsx";
-import { askBulkJob } from "./bulk-job.tsx";
-import { askMoveMany } from "./move-tasks.tsx";
-import { askDeadLetters, askEach, type Selection } from "./task-actions.tsx";
+import { askBulkJob, askEach, askMoveMany, type Selection } from "./bulk-jobs.tsx";
+import { askDeadLetters } from "./task-actions.tsx";
 
 const rowPx = 37;
 
@@ -44,18 +51,58 @@ const builtIn: readonly View[] = [
 const savedViews = createStore<readonly View[]>(JSON.parse(readKept("views") ?? "[]") as View[]);
 savedViews.subscribe(() => keep("views", JSON.stringify(savedViews.get())));
 
-type Column = "error" | "tags" | "attempts" | "priority" | "worker" | "created";
-const columnTitles: Readonly<Record<Column, string>> = {
-  error: "Last error",
-  tags: "Tags",
-  attempts: "Attempts",
-  priority: "Priority",
-  worker: "Worker",
-  created: "Created",
-};
-const columnNames = Object.keys(columnTitles) as Column[];
-const shownColumns = createStore<readonly Column[]>(
-  (readKept("columns")?.split(",") as Column[] | undefined) ?? [
+/** Columns that can be shown or hidden. */
+const optional = {
+  error: {
+    head: "Last error",
+    class: "c-err err trunc",
+    show: ({ error = "" }) => (
+      <span title={error.slice(0, 500)}>
+        <Given text={error} max={300} />
+      </span>
+    ),
+  },
+  tags: {
+    head: "Tags",
+    class: "gone",
+    show: ({ tags = [] }) => (
+      <span class="row">
+        {tags.map((tag) => (
+          <span class="tag" key={tag}>
+            <Given text={tag} max={64} />
+          </span>
+        ))}
+      </span>
+    ),
+  },
+  attempts: {
+    head: "Attempts",
+    headClass: "num",
+    class: "num gone",
+    show: ({ attempts = 0, maxAttempts }) => `${attempts}/${maxAttempts}`,
+  },
+  priority: {
+    head: "Priority",
+    headClass: "num",
+    class: "num gone",
+    show: ({ priority = 0 }) => priority,
+  },
+  worker: {
+    head: "Worker",
+    class: "gone trunc worker",
+    show: ({ workerId = "" }) => <Given text={workerId} max={80} />,
+  },
+  created: {
+    head: "Created",
+    headClass: "num",
+    class: "num gone faint",
+    show: ({ createdAt }) => <Time at={createdAt} />,
+  },
+} as const satisfies Readonly<Record<string, Column<TaskRow>>>;
+type Optional = keyof typeof optional;
+const optionalNames = Object.keys(optional) as Optional[];
+const shownColumns = createStore<readonly Optional[]>(
+  (readKept("columns")?.split(",") as Optional[] | undefined) ?? [
     "error",
     "attempts",
     "priority",
@@ -75,10 +122,16 @@ export function Tasks(): JSX.Element {
   const list = useTaskList(filter.problem === undefined ? filter.query : undefined, of);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [isAll, setAll] = useState(false);
-  useEffect(() => {
-    setChosen(new Set());
+  const choose = (next: ReadonlySet<string>): void => {
+    setChosen(next);
     setAll(false);
-  }, [text, of]);
+  };
+  const toggle = (id: string): void => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    choose(next);
+  };
+  useEffect(() => choose(new Set()), [text, of]);
   const setFilter = (next: string): void =>
     navigate(href("/tasks", { q: next }), { replace: true });
   const selection: Selection = {
@@ -86,8 +139,13 @@ export function Tasks(): JSX.Element {
     filter: isAll ? filter.query : undefined,
     shown: isAll ? text || "all tasks" : "",
   };
+  const ids = list.tasks.map(({ id }) => id);
+  const { cursor, keys } = useRowKeys(ids, {
+    open: (id) => navigate(href(`/tasks/${id}`)),
+    select: toggle,
+  });
   useKeys({
-    ...rowKeys("#task-list tbody tr[data-row]"),
+    ...keys,
     "/": () => document.getElementById("task-filter")?.focus(),
     r: () => {
       if (chosen.size > 0 && mayAct()) askDeadLetters("replay", selection);
@@ -103,45 +161,38 @@ export function Tasks(): JSX.Element {
         known={{ queue: queues.map(({ name }) => name) }}
         problem={filter.problem ?? list.error?.message}
       />
-      <div class="listbar">
+      <div class="row wrap">
         <Matching list={list} />
         {list.news === 0 ? null : (
-          <button class="btn sm newpill" type="button" onClick={list.reload}>
-            <Icon name="up" small />
+          <Button class="sm newpill" icon="up" onClick={list.reload}>
             {list.news >= newsMax ? `${newsMax}+` : count(list.news)} new
-          </button>
+          </Button>
         )}
-        <div class="right">
+        <div class="right row">
           <ColumnMenu />
           <ExportMenu query={filter.query} />
-          <button class="btn sm" type="button" onClick={showApiCalls}>
-            <Icon name="api" small />
+          <Button class="sm" icon="api" onClick={showApiCalls}>
             API call
-          </button>
+          </Button>
         </div>
       </div>
       <section class="panel" aria-label="Tasks">
         <TaskRows
           list={list}
           isFiltered={text !== ""}
+          cursor={cursor}
           chosen={chosen}
           isAll={isAll}
-          onChoose={(next) => {
-            setChosen(next);
-            setAll(false);
-          }}
+          onChoose={choose}
+          onToggle={toggle}
         />
-        <div class="panel-foot">
+        <div class="panel-foot sub row wrap">
           <span>
-            {plural(list.tasks.length, "row")} loaded{list.hasMore ? ", more when you scroll" : ""}
+            {plural(ids.length, "row")} loaded
+            {list.next === undefined ? "" : ", more when you scroll"}
           </span>
           <span class="grow" />
-          {hints.map(([key, what]) => (
-            <span class="hint hints" key={what}>
-              <Kbd>{key}</Kbd>
-              {what}
-            </span>
-          ))}
+          <Hints of={["J K move", "X select", "Enter open", "/ filter"]} />
         </div>
       </section>
       {chosen.size === 0 ? null : (
@@ -151,25 +202,15 @@ export function Tasks(): JSX.Element {
           place={filter.query["place"]}
           isAll={isAll}
           onAll={() => setAll(true)}
-          onClear={() => {
-            setChosen(new Set());
-            setAll(false);
-          }}
+          onClear={() => choose(new Set())}
         />
       )}
     </>
   );
 }
 
-const hints = [
-  ["J K", "move"],
-  ["X", "select"],
-  ["Enter", "open"],
-  ["/", "filter"],
-] as const;
-
 function Matching({ list }: { readonly list: TaskList }): JSX.Element {
-  const { total, tasks, hasMore, scanned } = list;
+  const { total, tasks, next, scanned } = list;
   if (total !== undefined) {
     return (
       <span>
@@ -180,12 +221,12 @@ function Matching({ list }: { readonly list: TaskList }): JSX.Element {
   }
   return (
     <span>
-      <b>{hasMore ? `at least ${count(tasks.length)}` : count(tasks.length)}</b> matching{" "}
+      <b>{next === undefined ? count(tasks.length) : `at least ${count(tasks.length)}`}</b> matching{" "}
       <span class="faint wide-only">{count(scanned)} tasks looked at. Newest first.</span>
-      {hasMore && tasks.length === 0 ? (
-        <button class="btn sm" type="button" onClick={list.more}>
+      {next !== undefined && tasks.length === 0 ? (
+        <Button class="sm" onClick={list.more}>
           Look further
-        </button>
+        </Button>
       ) : null}
     </span>
   );
@@ -233,22 +274,19 @@ function Views({ current }: { readonly current: string }): JSX.Element {
 
 function ColumnMenu(): JSX.Element {
   const shown = useStore(shownColumns);
+  const show = (name: Optional, isOn: boolean): void =>
+    shownColumns.set(optionalNames.filter((each) => (each === name ? isOn : shown.includes(each))));
   return (
     <Menu label="Columns" icon="columns">
-      {columnNames.map((name) => (
-        <label class="opt" key={name}>
-          <input
-            type="checkbox"
-            checked={shown.includes(name)}
-            onChange={(event) => {
-              const isOn = event.currentTarget.checked;
-              shownColumns.set(
-                columnNames.filter((each) => (each === name ? isOn : shown.includes(each))),
-              );
-            }}
-          />
-          {columnTitles[name]}
-        </label>
+      {optionalNames.map((name) => (
+        <CheckBox
+          key={name}
+          class="opt"
+          isOn={shown.includes(name)}
+          onChange={(isOn) => show(name, isOn)}
+        >
+          {optional[name].head}
+        </CheckBox>
       ))}
     </Menu>
   );
@@ -268,22 +306,16 @@ function ExportMenu({ query }: { readonly query: Readonly<Record<string, string>
       tellProblem(error);
     }
   };
+  const curl = curlOf({ path: tasksPath, query });
   return (
     <Menu label="Export" icon="download">
       <button class="opt" type="button" onClick={() => void run("csv")}>
-        CSV<span class="end">at most {count(exportMax)} tasks</span>
+        CSV<span class="end sub">at most {count(exportMax)} tasks</span>
       </button>
       <button class="opt" type="button" onClick={() => void run("json")}>
-        JSON<span class="end">with payloads</span>
+        JSON<span class="end sub">with payloads</span>
       </button>
-      <button
-        class="opt"
-        type="button"
-        onClick={() => {
-          const url = urlOf({ path: "/v1/codeq/admin/tasks", query });
-          copyText(curlOf({ method: "GET", url, body: undefined }));
-        }}
-      >
+      <button class="opt" type="button" onClick={() => copyText(curl)}>
         Copy as curl
       </button>
       <button class="opt" type="button" onClick={() => copyText(sdkCallOf(query))}>
@@ -298,194 +330,96 @@ function sdkCallOf({ priority, ...query }: Readonly<Record<string, string>>): st
   return `for await (const task of client.admin.tasks(${JSON.stringify(filter)})) console.log(task);`;
 }
 
+const csvColumns: Readonly<Record<string, (task: TaskRow) => string | number | undefined>> = {
+  id: ({ id }) => id,
+  queue: ({ command }) => command,
+  state: stateOf,
+  priority: ({ priority }) => priority ?? 0,
+  attempts: ({ attempts }) => attempts ?? 0,
+  maxAttempts: ({ maxAttempts }) => maxAttempts,
+  worker: ({ workerId }) => workerId,
+  error: ({ error }) => error,
+  createdAt: ({ createdAt }) => createdAt,
+  endedAt: ({ endedAt }) => endedAt,
+};
+
 function taskCsv(tasks: readonly TaskRow[]): string {
-  const header = [
-    "id",
-    "queue",
-    "state",
-    "priority",
-    "attempts",
-    "maxAttempts",
-    "worker",
-    "error",
-    "createdAt",
-    "endedAt",
-  ];
-  const rows = tasks.map((task) => [
-    task.id,
-    task.command,
-    stateOf(task),
-    task.priority ?? 0,
-    task.attempts ?? 0,
-    task.maxAttempts,
-    task.workerId,
-    task.error,
-    task.createdAt,
-    task.endedAt,
-  ]);
-  return csvOf(header, rows);
+  const cells = Object.values(csvColumns);
+  const rows = tasks.map((task) => cells.map((cell) => cell(task)));
+  return csvOf(Object.keys(csvColumns), rows);
 }
 
 interface TableProps {
   readonly list: TaskList;
+  readonly cursor: string | undefined;
   readonly chosen: ReadonlySet<string>;
   readonly isAll: boolean;
   readonly onChoose: (ids: ReadonlySet<string>) => void;
+  readonly onToggle: (id: string) => void;
 }
 
 function TaskRows(props: TableProps & { readonly isFiltered: boolean }): JSX.Element {
-  const { list, isFiltered } = props;
-  if (list.tasks.length > 0) return <TaskTable {...props} />;
-  if (list.isLoading) return <Pending />;
+  if (props.list.tasks.length > 0) return <TaskTable {...props} />;
+  if (props.list.isLoading) return <Pending />;
+  const hint = "Take a filter away, or look for something else.";
   return (
     <Nothing title="No task matches" icon="tasks">
-      <p>
-        {isFiltered ? "Take a filter away, or look for something else." : "There are no tasks yet."}
-      </p>
+      <p>{props.isFiltered ? hint : "There are no tasks yet."}</p>
     </Nothing>
   );
 }
 
-function TaskTable({ list, chosen, isAll, onChoose }: TableProps): JSX.Element {
+function TaskTable(props: TableProps): JSX.Element {
+  const { list, chosen, isAll, onChoose, onToggle } = props;
   const { tasks } = list;
-  const columns = useStore(shownColumns);
-  const view = useVirtualRows(tasks.length, rowPx, list.more);
+  const shown = useStore(shownColumns);
   const isEvery = tasks.every(({ id }) => chosen.has(id));
-  const width = columns.length + 5;
+  const isChosen = ({ id }: TaskRow): boolean => isAll || chosen.has(id);
+  const select: Column<TaskRow> = {
+    class: "c-sel",
+    head: (
+      <input
+        type="checkbox"
+        aria-label="Select all rows that are loaded"
+        checked={isEvery}
+        onChange={() => onChoose(isEvery ? new Set() : new Set(tasks.map(({ id }) => id)))}
+      />
+    ),
+    show: (task) => (
+      <input
+        type="checkbox"
+        aria-label={`Select ${task.id}`}
+        checked={isChosen(task)}
+        onChange={() => onToggle(task.id)}
+      />
+    ),
+  };
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard.
-    <div class="vt" ref={view.scroller} tabIndex={0} role="region" aria-label="Task list">
-      <table class="cards tasks" id="task-list" aria-rowcount={tasks.length + 1}>
-        <thead>
-          <tr>
-            <th>
-              <input
-                type="checkbox"
-                aria-label="Select all rows that are loaded"
-                checked={isEvery}
-                onChange={() => onChoose(isEvery ? new Set() : new Set(tasks.map(({ id }) => id)))}
-              />
-            </th>
-            <th>State</th>
-            <th>Task</th>
-            <th>Queue</th>
-            {columns.map((name) => (
-              <th key={name} class={isNumber(name) ? "num" : ""}>
-                {columnTitles[name]}
-              </th>
-            ))}
-            <th class="num">Changed</th>
-          </tr>
-        </thead>
-        <tbody>
-          <PadRow columns={width} px={view.before} />
-          {tasks.slice(view.from, view.to).map((task, at) => (
-            <TaskLine
-              key={task.id}
-              task={task}
-              index={view.from + at}
-              columns={columns}
-              isChosen={isAll || chosen.has(task.id)}
-              onToggle={() => {
-                const next = new Set(chosen);
-                if (!next.delete(task.id)) next.add(task.id);
-                onChoose(next);
-              }}
-            />
-          ))}
-          <PadRow columns={width} px={view.after} />
-        </tbody>
-      </table>
-    </div>
+    <LongTable
+      label="Task list"
+      class="tasks"
+      rows={tasks}
+      id={({ id }) => id}
+      rowPx={rowPx}
+      cursor={props.cursor}
+      isChosen={isChosen}
+      onEnd={list.more}
+      columns={[select, ...first, ...shown.map((name) => optional[name]), changed]}
+    />
   );
 }
 
-function isNumber(name: Column): boolean {
-  return name === "attempts" || name === "priority" || name === "created";
-}
-
-interface LineProps {
-  readonly task: TaskRow;
-  readonly index: number;
-  readonly columns: readonly Column[];
-  readonly isChosen: boolean;
-  readonly onToggle: () => void;
-}
-
-function TaskLine({ task, index, columns, isChosen, onToggle }: LineProps): JSX.Element {
-  return (
-    <tr data-row="" data-chosen={isChosen ? "" : undefined} aria-rowindex={index + 2}>
-      <td class="c-sel">
-        <input
-          type="checkbox"
-          aria-label={`Select ${task.id}`}
-          checked={isChosen}
-          onChange={onToggle}
-        />
-      </td>
-      <td class="c-state">
-        <State name={stateOf(task)} />
-      </td>
-      <td class="c-id">
-        <a class="mono" href={href(`/tasks/${task.id}`)} title={task.id}>
-          {shortId(task.id)}
-        </a>
-      </td>
-      <td class="c-q nowrap">
-        <bdi>{task.command}</bdi>
-      </td>
-      {columns.map((name) => (
-        <TaskCell key={name} name={name} task={task} />
-      ))}
-      <td class="c-when num faint">
-        <Time at={task.updatedAt} />
-      </td>
-    </tr>
-  );
-}
-
-function TaskCell({ name, task }: { readonly name: Column; readonly task: TaskRow }): JSX.Element {
-  switch (name) {
-    case "error":
-      return (
-        <td class="c-err err trunc" title={task.error?.slice(0, 500)}>
-          {task.error === undefined ? null : <Given text={task.error} max={300} />}
-        </td>
-      );
-    case "tags":
-      return (
-        <td class="gone">
-          <span class="row">
-            {task.tags?.map((tag) => (
-              <span class="tag" key={tag}>
-                <Given text={tag} max={64} />
-              </span>
-            ))}
-          </span>
-        </td>
-      );
-    case "attempts":
-      return (
-        <td class="num gone">
-          {task.attempts ?? 0}/{task.maxAttempts}
-        </td>
-      );
-    case "priority":
-      return <td class="num gone">{task.priority ?? 0}</td>;
-    case "worker":
-      return (
-        <td class="gone trunc worker">
-          <Given text={task.workerId ?? ""} max={80} />
-        </td>
-      );
-    case "created":
-      return (
-        <td class="num gone faint">
-          <Time at={task.createdAt} />
-        </td>
-      );
-  }
-}
+const first: readonly Column<TaskRow>[] = [
+  { head: "State", class: "c-state", show: (task) => <State name={stateOf(task)} /> },
+  { head: "Task", class: "c-id", show: ({ id }) => <TaskLink id={id} /> },
+  { head: "Queue", class: "c-q nowrap", show: ({ command }) => <bdi>{command}</bdi> },
+];
+const changed: Column<TaskRow> = {
+  head: "Changed",
+  headClass: "num",
+  class: "c-when num faint",
+  show: ({ updatedAt }) => <Time at={updatedAt} />,
+};
 
 interface BulkProps {
   readonly selection: Selection;
@@ -498,27 +432,18 @@ interface BulkProps {
 }
 
 function BulkBar({ selection, total, place, isAll, onAll, onClear }: BulkProps): JSX.Element {
-  const size = isAll
-    ? `All ${total === undefined ? "" : count(total)} matching`
-    : count(selection.ids.length);
+  const all = total === undefined ? "" : count(total);
   return (
-    <div class="bulk" role="toolbar" aria-label="Actions on selected tasks">
-      <b>{size} selected</b>
+    <div class="bulk row wrap float" role="toolbar" aria-label="Actions on selected tasks">
+      <b>{isAll ? `All ${all} matching` : count(selection.ids.length)} selected</b>
       {isAll ? null : (
-        <button class="btn sm ghost link" type="button" onClick={onAll}>
-          Select all {total === undefined ? "" : count(total)} matching
-        </button>
+        <Button class="sm ghost link" onClick={onAll}>
+          Select all {all} matching
+        </Button>
       )}
       <span class="sep wide-only" />
       <BulkActions selection={selection} place={place} />
-      <button
-        class="btn sm ghost icon"
-        type="button"
-        aria-label="Clear selection"
-        onClick={onClear}
-      >
-        <Icon name="x" small />
-      </button>
+      <Button class="sm ghost icon" icon="x" aria-label="Clear selection" onClick={onClear} />
     </div>
   );
 }
@@ -527,21 +452,16 @@ function BulkActions({ selection, place }: Pick<BulkProps, "selection" | "place"
   if (place === "dead") return <DeadActions selection={selection} />;
   const { ids, filter, shown } = selection;
   const action = place === "done" || place === "failed" ? "delete" : "cancel";
+  const run = (): void =>
+    filter === undefined ? askEach(action, ids) : askBulkJob(action, { filter, shown });
   return (
     <>
       {place === "ready" || place === "delayed" ? (
-        <Act class="btn sm" onClick={() => askMoveMany(selection)}>
-          <Icon name="move" small />
+        <Act class="sm" icon="move" onClick={() => askMoveMany(selection)}>
           Move…
         </Act>
       ) : null}
-      <Act
-        class="btn sm danger"
-        onClick={() =>
-          filter === undefined ? askEach(action, ids) : askBulkJob({ action, filter, shown })
-        }
-      >
-        <Icon name={action === "delete" ? "trash" : "x"} small />
+      <Act class="sm danger" icon={action === "delete" ? "trash" : "x"} onClick={run}>
         {action === "delete" ? "Delete…" : "Cancel…"}
       </Act>
     </>
@@ -551,12 +471,10 @@ function BulkActions({ selection, place }: Pick<BulkProps, "selection" | "place"
 function DeadActions({ selection }: Pick<BulkProps, "selection">): JSX.Element {
   return (
     <>
-      <Act class="btn primary sm" onClick={() => askDeadLetters("replay", selection)}>
-        <Icon name="replay" small />
+      <Act class="primary sm" icon="replay" onClick={() => askDeadLetters("replay", selection)}>
         Replay… <Kbd>R</Kbd>
       </Act>
-      <Act class="btn sm danger" onClick={() => askDeadLetters("delete", selection)}>
-        <Icon name="trash" small />
+      <Act class="sm danger" icon="trash" onClick={() => askDeadLetters("delete", selection)}>
         Delete…
       </Act>
     </>

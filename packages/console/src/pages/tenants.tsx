@@ -3,9 +3,8 @@ import type { JSX } from "preact";
 import { tenant } from "../api.ts";
 import { plural } from "../format.ts";
 import { useTenants } from "../model/server.ts";
-import { Nothing, Pending } from "../parts/basics.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
+import { Line, List, Nothing, PageHead, Pending } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
 import { forgetAll } from "../query.ts";
 import { href, navigate } from "../router.ts";
 import { keep, useStore } from "../store.ts";
@@ -20,44 +19,39 @@ export function Tenants(): JSX.Element {
   const chosen = useStore(tenant);
   const { data, error } = useTenants(true);
   if (data === undefined) return <Pending error={error} />;
+  const open = (name: string): void => {
+    chooseTenant(name);
+    navigate(href(""));
+  };
   return (
     <>
       <PageHead
         title="Tenants"
-        about={
-          <>
-            {plural(data.tenants.length, "tenant has", "tenants have")} tasks. Everything else on
-            these pages is of one tenant.
-          </>
-        }
+        about={`${plural(data.tenants.length, "tenant has", "tenants have")} tasks. Everything else on these pages is of one tenant.`}
       />
       <section class="panel" aria-label="Tenants">
-        {data.tenants.length === 0 ? (
-          <Nothing icon="tenants" title="No tenant has tasks" />
-        ) : (
-          <ul class="list">
-            {data.tenants.map((name) => (
-              <li key={name}>
-                <Icon name="tenants" />
-                <b>
-                  <bdi>{name}</bdi>
-                </b>
-                <button
-                  class="btn sm"
-                  type="button"
+        <List rows={data.tenants} nothing={<Nothing icon="tenants" title="No tenant has tasks" />}>
+          {(name) => (
+            <Line
+              key={name}
+              icon="tenants"
+              action={
+                <Button
+                  class="sm"
                   aria-label={`Open ${name}`}
                   disabled={name === chosen}
-                  onClick={() => {
-                    chooseTenant(name);
-                    navigate(href(""));
-                  }}
+                  onClick={() => open(name)}
                 >
                   {name === chosen ? "Shown" : "Open"}
-                </button>
-              </li>
-            ))}
-          </ul>
-        )}
+                </Button>
+              }
+            >
+              <b>
+                <bdi>{name}</bdi>
+              </b>
+            </Line>
+          )}
+        </List>
       </section>
     </>
   );

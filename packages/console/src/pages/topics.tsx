@@ -2,120 +2,79 @@
 import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, callOf, tenant } from "../api.ts";
+import { callOf } from "../api.ts";
 import { count, duration, plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
-import { Act } from "../parts/act.tsx";
-import { Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
-import { CardTable, num } from "../parts/card-table.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { TextField } from "../parts/text-field.tsx";
-import { useQuery } from "../query.ts";
-import { href } from "../router.ts";
-import { sendCall } from "../send-call.ts";
-import { useStore } from "../store.ts";
+import { Nothing, PageHead, Panel, QueueLink, Time } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { TextField } from "../parts/fields.tsx";
+import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
+import { useAnswer } from "../query.ts";
+import { sendCall } from "../toasts.tsx";
 
 type Topic = ItemOf<"GET /admin/topics">;
 
 export function Topics(): JSX.Element {
-  const of = useStore(tenant);
-  const load = () => ask(callOf("GET /admin/topics", { query: { limit: 1000 } }));
-  const { data, error } = useQuery(`topics:${of}`, load, { everyMs: 10_000 });
+  const request = callOf("GET /admin/topics", { query: { limit: 1000 } });
+  const { data, error } = useAnswer("topics", request, { everyMs: 10_000 });
   return (
     <>
       <PageHead
         title="Topics"
         about="A topic gives a queue its own attempts, priorities, retention and limit of leases."
       >
-        <Act class="btn primary" onClick={() => openDialog(() => <TopicDialog />)}>
-          <Icon name="plus" />
+        <Act class="primary" icon="plus" onClick={() => openDialog(() => <TopicDialog />)}>
           Create topic
         </Act>
       </PageHead>
-      <Panel
-        title="Topics"
-        id="topics"
-        note={data === undefined ? undefined : plural(data.topics.length, "topic")}
-      >
-        {data === undefined ? (
-          <Pending error={error} />
-        ) : data.topics.length === 0 ? (
-          <Nothing icon="queues" title="No queue has a policy of its own">
-            <p>Queues without a topic have the settings of the server.</p>
-          </Nothing>
-        ) : (
-          <TopicTable rows={data.topics} />
-        )}
+      <Panel title="Topics" id="topics" note={data && plural(data.topics.length, "topic")}>
+        <CardTable
+          rows={data?.topics}
+          error={error}
+          id={({ topicName }) => topicName}
+          columns={columns}
+          nothing={
+            <Nothing icon="queues" title="No queue has a policy of its own">
+              <p>Queues without a topic have the settings of the server.</p>
+            </Nothing>
+          }
+        />
       </Panel>
     </>
   );
 }
 
-function TopicTable({ rows }: { readonly rows: readonly Topic[] }): JSX.Element {
-  return (
-    <CardTable
-      heads={[
-        "Queue",
-        num("Attempts"),
-        "Priorities",
-        num("Leases at most"),
-        num("Kept"),
-        "Dead letters also to",
-        num("Changed"),
-      ]}
-      hasActions
-    >
-      {rows.map((topic) => (
-        <TopicRow key={topic.topicName} topic={topic} />
-      ))}
-    </CardTable>
-  );
-}
-
-function TopicRow({ topic }: { readonly topic: Topic }): JSX.Element {
-  const { topicName: name, policy } = topic;
-  const { maxConsumers = 0, retentionSeconds = 0 } = policy;
-  return (
-    <tr data-row="">
-      <td class="full name">
-        <a class="qname" href={href(`/queues/${encodeURIComponent(name)}`)}>
-          <bdi>{name}</bdi>
-        </a>
-      </td>
-      <td class="num" data-l="Attempts">
-        {policy.maxAttempts}
-      </td>
-      <td data-l="Priorities">{policy.priorityTiers.join(", ")}</td>
-      <td class="num" data-l="Leases at most">
-        {maxConsumers === 0 ? "any" : count(maxConsumers)}
-      </td>
-      <td class="num" data-l="Kept">
-        {retentionSeconds === 0 ? "default" : duration(retentionSeconds * 1000)}
-      </td>
-      <td data-l="Dead letters also to">
-        <bdi>{policy.deadLetterTopicRef ?? "–"}</bdi>
-      </td>
-      <td class="num faint" data-l="Changed">
-        <Time at={topic.updatedAt} />
-      </td>
-      <td class="last">
-        <span class="row">
-          <Act
-            class="btn sm"
-            aria-label={`Edit ${name}`}
-            onClick={() => openDialog(() => <TopicDialog topic={topic} />)}
-          >
-            Edit
-          </Act>
-          <Act class="btn sm danger" aria-label={`Delete ${name}`} onClick={() => askDelete(topic)}>
-            Delete…
-          </Act>
-        </span>
-      </td>
-    </tr>
-  );
-}
+const columns: readonly Column<Topic>[] = [
+  title("Queue", ({ topicName }) => <QueueLink name={topicName} />),
+  num("Attempts", ({ policy }) => policy.maxAttempts),
+  column("Priorities", ({ policy }) => policy.priorityTiers.join(", ")),
+  num("Leases at most", ({ policy: { maxConsumers = 0 } }) =>
+    maxConsumers === 0 ? "any" : count(maxConsumers),
+  ),
+  num("Kept", ({ policy: { retentionSeconds = 0 } }) =>
+    retentionSeconds === 0 ? "default" : duration(retentionSeconds * 1000),
+  ),
+  column("Dead letters also to", ({ policy }) => <bdi>{policy.deadLetterTopicRef ?? "–"}</bdi>),
+  num("Changed", ({ updatedAt }) => <Time at={updatedAt} />, "faint"),
+  actions((topic) => (
+    <span class="row">
+      <Act
+        class="sm"
+        aria-label={`Edit ${topic.topicName}`}
+        onClick={() => openDialog(() => <TopicDialog topic={topic} />)}
+      >
+        Edit
+      </Act>
+      <Act
+        class="sm danger"
+        aria-label={`Delete ${topic.topicName}`}
+        onClick={() => askDelete(topic)}
+      >
+        Delete…
+      </Act>
+    </span>
+  )),
+];
 
 function askDelete({ topicName }: Topic): void {
   const call = callOf("DELETE /admin/topics/:topicName", {
@@ -176,7 +135,7 @@ function TopicDialog({ topic }: { readonly topic?: Topic }): JSX.Element {
       title={topic === undefined ? "Create a topic" : `Policy of ${topic.topicName}`}
       about="The policy applies to tasks that are created from now on."
       button={topic === undefined ? "Create topic" : "Save policy"}
-      icon={<Icon name="check" />}
+      icon="check"
       call={call}
       isReady={isReady}
       run={() => sendCall(call, `The policy of ${name.trim()} applies from now on`, "topics")}

@@ -4,13 +4,13 @@ import { useState } from "preact/hooks";
 import { duration, plural } from "../format.ts";
 import type { FailureGroup, GroupState } from "../model/failures.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
-import { Act } from "../parts/act.tsx";
-import { Choices, Given, Time } from "../parts/basics.tsx";
-import { Icon, type IconName } from "../parts/icon.tsx";
-import { TextField } from "../parts/text-field.tsx";
-import { sendCall, sendNow } from "../send-call.ts";
+import { Badge, Given, Note, Reason, Time } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { Choices, TextField } from "../parts/fields.tsx";
+import type { IconName } from "../parts/icon.tsx";
+import { sendCall, sendNow } from "../toasts.tsx";
 
-const hourMs = 60 * 60 * 1000;
+const minuteMs = 60_000;
 const snoozes = [
   ["3600", "1 hour"],
   ["28800", "8 hours"],
@@ -37,10 +37,9 @@ const icons: Readonly<Record<Exclude<GroupState, "open">, IconName>> = {
 export function GroupBadge({ state }: { readonly state: GroupState }): JSX.Element | null {
   if (state === "open") return null;
   return (
-    <span class={`st ${state === "returned" ? "st-warn" : "st-mute"}`}>
-      <Icon name={icons[state]} small />
+    <Badge tone={state === "returned" ? "warn" : "mute"} icon={icons[state]}>
       {stateWords[state]}
-    </span>
+    </Badge>
   );
 }
 
@@ -56,7 +55,7 @@ function reopen(group: FailureGroup): void {
 export function TriageButtons({ group }: { readonly group: FailureGroup }): JSX.Element {
   if (group.state !== "open" && group.state !== "returned") {
     return (
-      <Act class="btn sm" onClick={() => reopen(group)}>
+      <Act class="sm" onClick={() => reopen(group)}>
         Open again
       </Act>
     );
@@ -66,10 +65,10 @@ export function TriageButtons({ group }: { readonly group: FailureGroup }): JSX.
       {(["resolved", "ignored", "snoozed"] as const).map((state) => (
         <Act
           key={state}
-          class="btn sm"
+          class="sm"
+          icon={icons[state]}
           onClick={() => openDialog(() => <TriageDialog group={group} state={state} />)}
         >
-          <Icon name={icons[state]} small />
           {verbs[state]}
         </Act>
       ))}
@@ -103,7 +102,7 @@ function TriageDialog(props: {
       title={`${verb} this group?`}
       about={`${plural(group.count, "failure")}. ${meanings[state]}`}
       button={`${verb} group`}
-      icon={<Icon name={icons[state]} />}
+      icon={icons[state]}
       call={call}
       run={() => sendCall(call, `${stateWords[state]} the group`, "failures")}
     >
@@ -127,22 +126,18 @@ export function TriageLine({ group }: { readonly group: FailureGroup }): JSX.Ele
   const word = state === "returned" ? "Failed again after it was resolved by" : stateWords[state];
   const left = triage.until === undefined ? 0 : Date.parse(triage.until) - Date.now();
   return (
-    <p class={`note ${state === "returned" ? "is-warn" : ""}`}>
-      <Icon name={state === "open" ? "snooze" : icons[state]} />
-      <span>
-        {state === "open" ? "Snoozed before" : word}
-        {state === "returned" ? " " : " by "}
-        <b>
-          <Given text={triage.by} max={100} />
-        </b>{" "}
-        <Time at={triage.at} />
-        {left > 0 ? `, for another ${duration(Math.max(left, hourMs / 60))}` : ""}
-        {triage.reason === undefined ? null : (
-          <>
-            : <Given text={triage.reason} max={500} />
-          </>
-        )}
-      </span>
-    </p>
+    <Note
+      icon={state === "open" ? "snooze" : icons[state]}
+      tone={state === "returned" ? "warn" : undefined}
+    >
+      {state === "open" ? "Snoozed before" : word}
+      {state === "returned" ? " " : " by "}
+      <b>
+        <Given text={triage.by} max={100} />
+      </b>{" "}
+      <Time at={triage.at} />
+      {left > 0 ? `, for another ${duration(Math.max(left, minuteMs))}` : ""}
+      <Reason text={triage.reason} max={500} />
+    </Note>
   );
 }

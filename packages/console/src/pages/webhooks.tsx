@@ -1,18 +1,15 @@
-/** Callbacks that did not arrive: endpoints that fail, deliveries that were given up; send them again. */
+/** Callbacks that did not arrive, and sending them again; the secrets that sign callbacks. */
 import type { JSX } from "preact";
-import { ask, tenant } from "../api.ts";
-import { plural, shortId } from "../format.ts";
-import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
-import { Act } from "../parts/act.tsx";
-import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
-import { useQuery } from "../query.ts";
-import { href } from "../router.ts";
-import { sendCall, sendNow } from "../send-call.ts";
+import { useState } from "preact/hooks";
+import { ask } from "../api.ts";
+import { plural } from "../format.ts";
+import { ActionDialog, openDialog, showOnce } from "../overlays/dialog.tsx";
+import { Given, Line, List, Nothing, PageHead, Panel, TaskLink, Time } from "../parts/basics.tsx";
+import { Act } from "../parts/buttons.tsx";
+import { Choices } from "../parts/fields.tsx";
+import { invalidate, useAnswer } from "../query.ts";
 import { mayAct } from "../session.ts";
-import { useStore } from "../store.ts";
-import { SigningSecrets } from "./signing-secrets.tsx";
+import { sendCall, sendNow } from "../toasts.tsx";
 import { redeliver } from "./task-actions.tsx";
 
 interface Endpoint {
@@ -29,6 +26,13 @@ interface FailedDelivery {
   readonly url?: string;
   readonly failedAt?: string;
   readonly error?: string;
+}
+
+interface Secret {
+  readonly id: string;
+  readonly createdAt?: string;
+  readonly createdBy?: string;
+  readonly validUntil?: string;
 }
 
 const base = "/v1/codeq/admin/webhooks";
@@ -48,22 +52,19 @@ export function Webhooks(): JSX.Element {
 }
 
 function Endpoints(): JSX.Element {
-  const of = useStore(tenant);
-  const load = (): Promise<{ endpoints: Endpoint[] }> => ask({ path: `${base}/endpoints` });
-  const { data, error } = useQuery(`endpoints:${of}`, load, { everyMs: 10_000 });
+  const request = { path: `${base}/endpoints` };
+  const { data, error } = useAnswer<{ endpoints: Endpoint[] }>("endpoints", request, {
+    everyMs: 10_000,
+  });
   return (
     <Panel title="Endpoints that fail" id="endpoints">
-      {data === undefined ? (
-        <Pending error={error} />
-      ) : data.endpoints.length === 0 ? (
-        <Nothing icon="check" title="Every endpoint takes its callbacks" />
-      ) : (
-        <ul class="list">
-          {data.endpoints.map((endpoint) => (
-            <EndpointLine key={endpoint.url} endpoint={endpoint} />
-          ))}
-        </ul>
-      )}
+      <List
+        rows={data?.endpoints}
+        error={error}
+        nothing={<Nothing icon="check" title="Every endpoint takes its callbacks" />}
+      >
+        {(endpoint) => <EndpointLine key={endpoint.url} endpoint={endpoint} />}
+      </List>
     </Panel>
   );
 }
@@ -71,25 +72,23 @@ function Endpoints(): JSX.Element {
 function EndpointLine({ endpoint }: { readonly endpoint: Endpoint }): JSX.Element {
   const { url, disabled, failingSince, error } = endpoint;
   return (
-    <li>
-      <span class={disabled ? "bad" : "warn"}>
-        <Icon name={disabled ? "block" : "warn"} />
-      </span>
-      <span>
-        <b>
-          <Given text={url} max={200} />
-        </b>{" "}
-        {disabled ? "is disabled; it fails" : "fails"} since <Time at={failingSince} />
-      </span>
-      {disabled ? (
-        <Act class="btn sm" aria-label={`Enable ${url}`} onClick={() => enable(url)}>
-          Enable
-        </Act>
-      ) : null}
-      <span class="sub">
-        <Given text={error} max={300} />
-      </span>
-    </li>
+    <Line
+      icon={disabled ? "block" : "warn"}
+      tone={disabled ? "bad" : "warn"}
+      sub={<Given text={error} max={300} />}
+      action={
+        disabled ? (
+          <Act class="sm" aria-label={`Enable ${url}`} onClick={() => enable(url)}>
+            Enable
+          </Act>
+        ) : null
+      }
+    >
+      <b>
+        <Given text={url} max={200} />
+      </b>{" "}
+      {disabled ? "is disabled; it fails" : "fails"} since <Time at={failingSince} />
+    </Line>
   );
 }
 
@@ -99,57 +98,52 @@ function enable(url: string): void {
 }
 
 function FailedDeliveries(): JSX.Element {
-  const of = useStore(tenant);
-  const load = (): Promise<{ failed: FailedDelivery[]; next?: string }> =>
-    ask({ path: `${base}/failed`, query: { limit: "100" } });
-  const { data, error } = useQuery(`given-up:${of}`, load, { everyMs: 10_000 });
-  const failed = data?.failed ?? [];
+  const request = { path: `${base}/failed`, query: { limit: "100" } };
+  const { data, error } = useAnswer<{ failed: FailedDelivery[] }>("given-up", request, {
+    everyMs: 10_000,
+  });
+  const sendAll = (
+    <Act class="sm primary" icon="replay" onClick={() => openDialog(RedeliverAll)}>
+      Send all again…
+    </Act>
+  );
   return (
     <Panel
       title="Callbacks that were given up"
       id="given-up"
-      note={data === undefined ? undefined : plural(failed.length, "callback")}
-      actions={
-        failed.length === 0 ? undefined : (
-          <Act class="btn sm primary" onClick={() => openDialog(RedeliverAll)}>
-            <Icon name="replay" small />
-            Send all again…
-          </Act>
-        )
-      }
+      note={data && plural(data.failed.length, "callback")}
+      actions={data && data.failed.length > 0 ? sendAll : undefined}
     >
-      {data === undefined ? (
-        <Pending error={error} />
-      ) : failed.length === 0 ? (
-        <Nothing icon="check" title="No callback was given up" />
-      ) : (
-        <ul class="list">
-          {failed.map((each) => (
-            <li key={each.taskId}>
-              <span class="bad">
-                <Icon name="failed" />
-              </span>
-              <span class="trunc">
-                <a class="mono" href={href(`/tasks/${each.taskId}`)}>
-                  {shortId(each.taskId)}
-                </a>{" "}
-                <Given text={each.url ?? ""} max={200} />
-              </span>
+      <List
+        rows={data?.failed}
+        error={error}
+        nothing={<Nothing icon="check" title="No callback was given up" />}
+      >
+        {({ taskId, url = "", error: why = "", failedAt }) => (
+          <Line
+            key={taskId}
+            icon="failed"
+            tone="bad"
+            isCut
+            action={
               <Act
-                class="btn sm"
-                aria-label={`Send the callback of ${each.taskId} again`}
-                onClick={() => redeliver(each.taskId)}
+                class="sm"
+                aria-label={`Send the callback of ${taskId} again`}
+                onClick={() => redeliver(taskId)}
               >
                 Send again
               </Act>
-              <span class="sub">
-                <Given text={each.error ?? ""} max={200} />{" "}
-                {each.failedAt === undefined ? null : <Time at={each.failedAt} />}
-              </span>
-            </li>
-          ))}
-        </ul>
-      )}
+            }
+            sub={
+              <>
+                <Given text={why} max={200} /> <Time at={failedAt} />
+              </>
+            }
+          >
+            <TaskLink id={taskId} /> <Given text={url} max={200} />
+          </Line>
+        )}
+      </List>
     </Panel>
   );
 }
@@ -162,9 +156,107 @@ function RedeliverAll(): JSX.Element {
       title="Send all given-up callbacks again?"
       about="Each gets all its tries again, with the same body and the same id, so receivers can tell repeats."
       button="Send all again"
-      icon={<Icon name="replay" />}
+      icon="replay"
       call={call}
       run={() => sendCall(call, "The callbacks are under way", "given-up")}
     />
+  );
+}
+
+/** A new secret signs while the old one still does; one can be revoked. */
+function SigningSecrets(): JSX.Element {
+  const request = { path: `${base}/secrets` };
+  const { data, error } = useAnswer<{ secrets: Secret[] }>("secrets", request, {
+    everyMs: 30_000,
+  });
+  const create = (
+    <Act class="sm" icon="plus" onClick={() => openDialog(Rotate)}>
+      New secret…
+    </Act>
+  );
+  return (
+    <Panel title="Secrets that sign callbacks" id="secrets" actions={create}>
+      <List
+        rows={data?.secrets}
+        error={error}
+        nothing={
+          <Nothing icon="shield" title="The secret of the configuration signs">
+            <p>A secret of the tenant replaces it.</p>
+          </Nothing>
+        }
+      >
+        {(secret) => <SecretLine key={secret.id} secret={secret} />}
+      </List>
+    </Panel>
+  );
+}
+
+function SecretLine({ secret }: { readonly secret: Secret }): JSX.Element {
+  const { id, createdAt, createdBy = "", validUntil } = secret;
+  const created = (
+    <>
+      created <Time at={createdAt} /> by <Given text={createdBy} max={80} />
+    </>
+  );
+  return (
+    <Line
+      icon="shield"
+      action={
+        <Act class="sm danger" aria-label={`Revoke ${id}`} onClick={() => askRevoke(id)}>
+          Revoke…
+        </Act>
+      }
+      sub={createdAt === undefined ? null : created}
+    >
+      <code>{id}</code> signs{validUntil === undefined ? "" : " until "}
+      <Time at={validUntil} />
+    </Line>
+  );
+}
+
+function askRevoke(id: string): void {
+  const call = { method: "DELETE", path: `${base}/secrets/${encodeURIComponent(id)}` } as const;
+  openDialog(() => (
+    <ActionDialog
+      title="Revoke this secret?"
+      about="Receivers that know only this secret refuse callbacks from now on."
+      button="Revoke secret"
+      isFinal
+      confirm={id}
+      call={call}
+      run={() => sendCall(call, "Revoked the secret", "secrets")}
+    />
+  ));
+}
+
+function Rotate(): JSX.Element {
+  const [seconds, setSeconds] = useState<"0" | "3600" | "86400" | "604800">("86400");
+  const body = { overlapSeconds: Number(seconds) };
+  const call = { method: "POST", path: `${base}/secrets`, body } as const;
+  return (
+    <ActionDialog
+      title="Create a secret?"
+      about="Callbacks are signed with the new secret from now on, and with the one before it for a while."
+      button="Create secret"
+      icon="shield"
+      call={call}
+      run={async () => {
+        const { secret } = await ask<{ secret: string }>(call);
+        invalidate("secrets");
+        showOnce("The new secret", "The secret", secret);
+      }}
+    >
+      <Choices
+        label="How long the secret before it signs as well"
+        options={[
+          ["0", "Not at all"],
+          ["3600", "1 hour"],
+          ["86400", "1 day"],
+          ["604800", "7 days"],
+        ]}
+        value={seconds}
+        onChange={setSeconds}
+      />
+    </ActionDialog>
   );
 }

@@ -1,147 +1,168 @@
-/** Who works: connected, what each holds, who is slow or has gone silent. */
+/** Who works: connected, what each holds, who is slow or has gone silent, and why one gets no tasks. */
 import type { JSX } from "preact";
 import { isSilent } from "../attention.ts";
 import { count, plural } from "../format.ts";
 import { useWorkers, type Worker } from "../model/server.ts";
-import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
-import { CardTable, num } from "../parts/card-table.tsx";
-import { Icon, type IconName } from "../parts/icon.tsx";
-import { PageHead } from "../parts/page-head.tsx";
+import { closeDialog, InfoDialog, openDialog } from "../overlays/dialog.tsx";
+import { Badge, Given, Nothing, PageHead, Pending, QueueLink, Time } from "../parts/basics.tsx";
+import { Button } from "../parts/buttons.tsx";
+import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
 import { useNow } from "../preferences.ts";
+import { useAnswer } from "../query.ts";
 import { href } from "../router.ts";
 import { showFilter } from "../task-filter.ts";
-import { explainWorker } from "./explain-worker.tsx";
 
 export function Workers(): JSX.Element {
   const { data, error } = useWorkers();
+  const nowMs = useNow();
   if (data === undefined) return <Pending error={error} />;
   const { workers } = data;
   const connected = workers.filter(({ streams }) => streams > 0).length;
   const leases = workers.reduce((sum, each) => sum + each.leases, 0);
+  const partial = data.isPartial === true ? "; not all leases were counted" : "";
   return (
     <>
       <PageHead
         title="Workers"
-        about={
-          <>
-            {plural(workers.length, "worker")}, {count(connected)} connected by stream,{" "}
-            {plural(leases, "lease")} held
-            {data.isPartial === true ? "; not all leases were counted" : ""}
-          </>
-        }
+        about={`${plural(workers.length, "worker")}, ${count(connected)} connected by stream, ${plural(leases, "lease")} held${partial}`}
       />
       <section class="panel" aria-label="Workers">
-        {workers.length === 0 ? (
-          <Nothing icon="workers" title="No worker is connected">
-            <p>
-              Start one: <code>npx codeq work &lt;queue&gt; -- &lt;command&gt;</code>
-            </p>
-          </Nothing>
-        ) : (
-          <CardTable
-            heads={[
-              "Worker",
-              "State",
-              num("Leases"),
-              num("Streams"),
-              num("Connected"),
-              num("Oldest lease"),
-              num("Last heard"),
-            ]}
-            hasActions
-          >
-            {workers.map((worker) => (
-              <Row key={worker.workerId} worker={worker} />
-            ))}
-          </CardTable>
-        )}
+        <CardTable
+          rows={workers}
+          id={({ workerId }) => workerId}
+          columns={columnsAt(nowMs)}
+          nothing={
+            <Nothing icon="workers" title="No worker is connected">
+              <p>
+                Start one: <code>npx codeq work &lt;queue&gt; -- &lt;command&gt;</code>
+              </p>
+            </Nothing>
+          }
+        />
       </section>
     </>
   );
 }
 
-function Row({ worker }: { readonly worker: Worker }): JSX.Element {
-  const nowMs = useNow();
-  const { workerId, leases, streams } = worker;
-  const look = lookOf(worker, nowMs);
+function columnsAt(nowMs: number): readonly Column<Worker>[] {
+  return [
+    title(
+      "Worker",
+      ({ workerId, client }) => (
+        <>
+          <b>
+            <Given text={workerId} max={120} />
+          </b>
+          {client === undefined ? null : (
+            <span class="sub">
+              <Given text={client} max={80} />
+            </span>
+          )}
+        </>
+      ),
+      "full two",
+    ),
+    column("State", (worker) => <WorkerState worker={worker} nowMs={nowMs} />),
+    num("Leases", ({ leases, workerId }) =>
+      leases === 0 ? "0" : <a href={leasedBy(workerId)}>{count(leases)}</a>,
+    ),
+    num("Streams", ({ streams }) => count(streams)),
+    num("Connected", ({ connectedAt }) => <Time at={connectedAt} none="–" />),
+    num("Oldest lease", ({ oldestLeaseAt }) => <Time at={oldestLeaseAt} none="–" />),
+    num("Last heard", ({ lastSeenAt }) => <Time at={lastSeenAt} none="–" />),
+    actions(({ workerId }) => (
+      <Button
+        class="sm"
+        aria-label={`Why does ${workerId} get no tasks?`}
+        onClick={() => openDialog(() => <ExplainWorker workerId={workerId} />)}
+      >
+        Why?
+      </Button>
+    )),
+  ];
+}
+
+function leasedBy(worker: string): string {
   const tokens = [
     { key: "state", value: "leased" },
-    { key: "worker", value: workerId },
+    { key: "worker", value: worker },
   ];
-  return (
-    <tr data-row="">
-      <td class="full two">
-        <b>
-          <Given text={workerId} max={120} />
-        </b>
-        {worker.client === undefined ? null : (
-          <span class="sub">
-            <Given text={worker.client} max={80} />
-          </span>
-        )}
-      </td>
-      <td data-l="State">
-        <span class={`st ${look.tone}`}>
-          <Icon name={look.icon} small />
-          {look.word}
-        </span>
-      </td>
-      <td class="num" data-l="Leases">
-        {leases === 0 ? (
-          "0"
-        ) : (
-          <a href={href("/tasks", { q: showFilter(tokens) })}>{count(leases)}</a>
-        )}
-      </td>
-      <td class="num" data-l="Streams">
-        {count(streams)}
-      </td>
-      <Moment label="Connected" at={worker.connectedAt} />
-      <Moment label="Oldest lease" at={worker.oldestLeaseAt} />
-      <Moment label="Last heard" at={worker.lastSeenAt} />
-      <td class="last">
-        <button
-          class="btn sm"
-          type="button"
-          aria-label={`Why does ${workerId} get no tasks?`}
-          onClick={() => explainWorker(workerId)}
-        >
-          Why?
-        </button>
-      </td>
-    </tr>
-  );
+  return href("/tasks", { q: showFilter(tokens) });
 }
 
 /** A task that takes so long holds up its worker, or is stuck. */
 const slowMs = 10 * 60_000;
 
-interface Look {
-  readonly tone: string;
-  readonly icon: IconName;
-  readonly word: string;
-}
-
-function lookOf(worker: Worker, nowMs: number): Look {
-  if (isSilent(worker, nowMs)) return { tone: "st-warn", icon: "deaf", word: "Silent" };
+function WorkerState({ worker, nowMs }: { worker: Worker; nowMs: number }): JSX.Element {
   const { oldestLeaseAt, streams } = worker;
-  if (oldestLeaseAt !== undefined && nowMs - Date.parse(oldestLeaseAt) >= slowMs) {
-    return { tone: "st-warn", icon: "delayed", word: "Slow" };
-  }
-  if (streams > 0) return { tone: "st-done", icon: "done", word: "Connected" };
-  return { tone: "st-mute", icon: "ready", word: "HTTP" };
+  const isSlow = oldestLeaseAt !== undefined && nowMs - Date.parse(oldestLeaseAt) >= slowMs;
+  const [tone, icon, word] = isSilent(worker, nowMs)
+    ? (["warn", "deaf", "Silent"] as const)
+    : isSlow
+      ? (["warn", "delayed", "Slow"] as const)
+      : streams > 0
+        ? (["done", "done", "Connected"] as const)
+        : (["mute", "ready", "HTTP"] as const);
+  return (
+    <Badge tone={tone} icon={icon}>
+      {word}
+    </Badge>
+  );
 }
 
-function Moment({
-  label,
-  at,
-}: {
-  readonly label: string;
-  readonly at: string | undefined;
-}): JSX.Element {
+interface WorkerExplanation {
+  readonly why: string;
+  readonly leases: number;
+  readonly claims: number;
+  readonly asksFor?: readonly string[] | "all";
+  readonly queues: readonly {
+    readonly command: string;
+    readonly rule: string;
+    readonly ready: number;
+    readonly delayed: number;
+    readonly inProgress: number;
+  }[];
+}
+
+/** Why a worker gets no tasks, as the server decides about its claims. */
+function ExplainWorker({ workerId }: { readonly workerId: string }): JSX.Element {
+  const request = { path: `/v1/codeq/admin/workers/${encodeURIComponent(workerId)}/explain` };
+  const { data, error } = useAnswer<WorkerExplanation>("worker", request, { everyMs: 2000 });
   return (
-    <td class="num" data-l={label}>
-      {at === undefined ? "–" : <Time at={at} />}
-    </td>
+    <InfoDialog
+      title="Why does this worker get no tasks?"
+      about={<Given text={workerId} max={200} />}
+    >
+      {data === undefined ? <Pending error={error} /> : <Answer of={data} />}
+    </InfoDialog>
+  );
+}
+
+function Answer({ of }: { readonly of: WorkerExplanation }): JSX.Element {
+  const { asksFor, queues } = of;
+  const asked =
+    asksFor === undefined
+      ? ""
+      : `, asks for ${asksFor === "all" ? "every queue" : plural(asksFor.length, "queue")}`;
+  return (
+    <>
+      <p class="answer">
+        <Given text={of.why} max={500} />
+      </p>
+      <p class="muted">
+        {plural(of.leases, "lease")}, {plural(of.claims, "open claim")}
+        {asked}
+      </p>
+      <ul class="list">
+        {queues.map(({ command, rule, ready, delayed, inProgress }) => (
+          <li key={command}>
+            <QueueLink name={command} onClick={closeDialog} />
+            <span class="faint">
+              {rule}: {count(ready)} ready, {count(delayed)} delayed, {count(inProgress)} leased
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }

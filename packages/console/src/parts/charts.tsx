@@ -1,14 +1,9 @@
 /** Small charts as SVG: they take their colours from the theme, and say in words what they show. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { rate } from "../format.ts";
-
-export interface RatePoint {
-  readonly atMs: number;
-  readonly enqueued: number;
-  readonly completed: number;
-  readonly failed: number;
-}
+import { count, rate } from "../format.ts";
+import type { QueueRow } from "../model/queues.ts";
+import { type RatePoint, useTrend } from "../model/series.ts";
 
 const height = 240;
 const left = 44;
@@ -111,20 +106,17 @@ export function RateChart({ points }: { readonly points: readonly RatePoint[] })
         )}
       </svg>
       {at === undefined || hovered === undefined ? null : (
-        <div class="tip" style={{ left: `${Math.min(x(at) + 12, width - 160)}px`, top: "24px" }}>
+        <div
+          class="tip float"
+          style={{ left: `${Math.min(x(at) + 12, width - 160)}px`, top: "24px" }}
+        >
           <b>{clock(hovered.atMs)}</b>
-          <div>
-            <span>Enqueued</span>
-            <b>{rate(hovered.enqueued)}/s</b>
-          </div>
-          <div>
-            <span>Completed</span>
-            <b>{rate(hovered.completed)}/s</b>
-          </div>
-          <div>
-            <span>Failed attempts</span>
-            <b>{rate(hovered.failed)}/s</b>
-          </div>
+          {curves.map(({ name, value }) => (
+            <div key={name}>
+              <span>{name}</span>
+              <b>{rate(value(hovered))}/s</b>
+            </div>
+          ))}
         </div>
       )}
     </div>
@@ -146,19 +138,105 @@ function niceMax(value: number): number {
 
 export function RateLegend({ last }: { readonly last: RatePoint | undefined }): JSX.Element {
   return (
-    <div class="legend">
-      <span>
-        <i class="key k-in" />
-        Enqueued <b>{rate(last?.enqueued ?? 0)}</b>
-      </span>
-      <span>
-        <i class="key k-out" />
-        Completed <b>{rate(last?.completed ?? 0)}</b>
-      </span>
-      <span>
-        <i class="key k-fail" />
-        Failed attempts <b>{rate(last?.failed ?? 0)}</b>
-      </span>
+    <div class="legend row wrap">
+      {curves.map(({ name, look, value }) => (
+        <span key={name}>
+          <i class={`key ${look}`} />
+          {name} <b>{rate(last === undefined ? 0 : value(last))}</b>
+        </span>
+      ))}
+    </div>
+  );
+}
+
+const curves = [
+  { name: "Enqueued", look: "k-in", value: ({ enqueued }: RatePoint) => enqueued },
+  { name: "Completed", look: "k-out", value: ({ completed }: RatePoint) => completed },
+  { name: "Failed attempts", look: "k-fail", value: ({ failed }: RatePoint) => failed },
+] as const;
+
+interface SparklineProps {
+  readonly values: readonly number[];
+  /** What it shows, in words. */
+  readonly label: string;
+  readonly tone?: "dead" | "accent";
+}
+
+const spark = { width: 96, height: 24 };
+
+/** A line of bars without axes: how something went lately. */
+export function Sparkline({ values, label, tone = "accent" }: SparklineProps): JSX.Element {
+  const { width, height } = spark;
+  const most = Math.max(1, ...values);
+  const step = width / Math.max(1, values.length);
+  return (
+    <svg
+      class={`spark spark-${tone}`}
+      {...spark}
+      viewBox={`0 0 ${width} ${height}`}
+      role="img"
+      aria-label={label}
+    >
+      <line x1="0" x2={width} y1={height - 0.5} y2={height - 0.5} />
+      {values.map((value, at) => {
+        const size = value === 0 ? 0 : Math.max(2, (value / most) * (height - 2));
+        return size === 0 ? null : (
+          <rect
+            key={`${at}`}
+            x={at * step}
+            y={height - size}
+            width={Math.max(1, step - 1)}
+            height={size}
+          />
+        );
+      })}
+    </svg>
+  );
+}
+
+/** How many tasks a queue completed in each of the last minutes. */
+export function QueueTrend({ queue }: { readonly queue: string }): JSX.Element {
+  const { data = [] } = useTrend(queue);
+  const sum = data.reduce((total, each) => total + each, 0);
+  return <Sparkline values={data} label={`${count(sum)} completed in the last 30 minutes`} />;
+}
+
+const barPlaces = ["ready", "delayed", "leased", "dead"] as const;
+
+/** The length is the logarithm of the total; the parts are in proportion. */
+export function DepthBar({
+  of,
+  top,
+}: {
+  readonly of: QueueRow;
+  readonly top: number;
+}): JSX.Element {
+  const total = barPlaces.reduce((sum, place) => sum + of[place], 0);
+  const length = total === 0 ? 0 : Math.max(3, (Math.log10(total + 1) / Math.log10(top + 1)) * 100);
+  const label = barPlaces.map((place) => `${place} ${count(of[place])}`).join(", ");
+  let x = 0;
+  const parts = barPlaces
+    .filter((place) => of[place] > 0)
+    .map((place) => {
+      const width = Math.max(1.4, (of[place] / total) * length);
+      const from = x;
+      x += width;
+      return { place, from, width: Math.max(0.6, width - 0.6) };
+    });
+  return (
+    <div class="depth">
+      <svg
+        class="stack"
+        viewBox="0 0 100 8"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={label}
+      >
+        <title>{label}</title>
+        {parts.map(({ place, from, width }) => (
+          <rect key={place} class={`f-${place}`} x={from} y="0" width={width} height="8" />
+        ))}
+      </svg>
     </div>
   );
 }

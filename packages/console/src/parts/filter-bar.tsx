@@ -8,7 +8,7 @@ import {
   parseFilter,
   showFilter,
 } from "../task-filter.ts";
-import { Given, Kbd } from "./basics.tsx";
+import { Given, Hints, Kbd } from "./basics.tsx";
 import { Icon } from "./icon.tsx";
 
 interface FilterBarProps {
@@ -76,7 +76,7 @@ export function FilterBar({ tokens, onChange, known, problem }: FilterBarProps):
       {/* biome-ignore lint/a11y/noStaticElementInteractions: a click beside the tokens means the field. */}
       {/* biome-ignore lint/a11y/useKeyWithClickEvents: the field itself is reached by keyboard. */}
       <div
-        class="filter-box"
+        class="filter-box row wrap"
         onClick={(event) => {
           if (event.target === event.currentTarget) document.getElementById("task-filter")?.focus();
         }}
@@ -124,7 +124,7 @@ export function FilterBar({ tokens, onChange, known, problem }: FilterBarProps):
         />
         <Kbd>/</Kbd>
       </div>
-      <div class="complete" hidden={options.length === 0}>
+      <div class="complete float" hidden={options.length === 0}>
         <div role="listbox" id="filter-options" aria-label="Filters">
           {options.map((option, index) => (
             <button
@@ -142,18 +142,12 @@ export function FilterBar({ tokens, onChange, known, problem }: FilterBarProps):
               }}
             >
               <code>{option.text}</code>
-              <span class="end">{option.about}</span>
+              <span class="end sub">{option.about}</span>
             </button>
           ))}
         </div>
-        <div class="foot" aria-hidden="true">
-          <span>
-            <Kbd>↑</Kbd>
-            <Kbd>↓</Kbd>move
-          </span>
-          <span>
-            <Kbd>Tab</Kbd>complete
-          </span>
+        <div class="foot sub" aria-hidden="true">
+          <Hints of={["↑ ↓ move", "Tab complete"]} />
         </div>
       </div>
       {problem === undefined ? null : (

@@ -1,7 +1,31 @@
-/** A button that opens a few more choices; Esc and a click elsewhere close them. */
+/** Buttons: plain ones, those that change something, and one that opens a menu. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { mayAct, readOnlyReason, session } from "../session.ts";
+import { useStore } from "../store.ts";
 import { Icon, type IconName } from "./icon.tsx";
+
+interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "class" | "icon"> {
+  /** What it looks like beside `btn`: `sm danger`. */
+  readonly class?: string;
+  /** In front of its text. */
+  readonly icon?: IconName;
+}
+
+export function Button({ class: look = "", icon, children, ...rest }: ButtonProps): JSX.Element {
+  return (
+    <button type="button" {...rest} class={`btn ${look}`}>
+      {icon === undefined ? null : <Icon name={icon} small={look.split(" ").includes("sm")} />}
+      {children}
+    </button>
+  );
+}
+
+/** A button that changes something. Viewers see the button, cannot press it, and its title says why. */
+export function Act(props: ButtonProps): JSX.Element {
+  useStore(session);
+  return mayAct() ? <Button {...props} /> : <Button {...props} disabled title={readOnlyReason} />;
+}
 
 interface MenuProps {
   readonly label: string;
@@ -11,6 +35,7 @@ interface MenuProps {
   readonly children: ComponentChildren;
 }
 
+/** A button that opens a few more choices; Esc and a click elsewhere close them. */
 export function Menu({ label, icon, isBare = false, children }: MenuProps): JSX.Element {
   const element = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
@@ -33,7 +58,7 @@ export function Menu({ label, icon, isBare = false, children }: MenuProps): JSX.
         <Icon name={icon} small={!isBare} />
         {isBare ? null : label}
       </summary>
-      <div class="drop-body">{children}</div>
+      <div class="drop-body float">{children}</div>
     </details>
   );
 }
