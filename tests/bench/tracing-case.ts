@@ -9,7 +9,7 @@ import { settingTable } from "../../packages/server/src/config/setting-table.ts"
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
-import { openTracing } from "../../packages/server/src/telemetry/tracing/open-tracing.ts";
+import { openTracing } from "../../packages/server/src/telemetry/tracing/open-telemetry.ts";
 import type { TracingConfig } from "../../packages/server/src/telemetry/tracing/tracing.ts";
 import { median } from "./figures.ts";
 import { cycleOne, openBroker } from "./open-broker.ts";

@@ -7,8 +7,7 @@ import { connect as connectTls, createServer as createTlsServer } from "node:tls
 import { FaultError, type LeaderName, type SnapshotEnd, type SnapshotReader } from "@codeq/engine";
 import type { Clock } from "../core/clock.ts";
 import { DamagedMessage } from "../core/shards/message.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
+import { type Logger, SpacedWarnings } from "../telemetry/logger.ts";
 import { PeerSocket } from "./peer-socket.ts";
 import type { Caller, Hosting } from "./replicated-shard.ts";
 

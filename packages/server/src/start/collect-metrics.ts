@@ -1,4 +1,5 @@
-/** Reads the values of broker, engine, limiter, streams and listeners at each scrape. */
+/** Reads the values of broker, engine, limiter, streams, listeners and process at each scrape. */
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { EngineState } from "@codeq/engine";
 import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
@@ -12,8 +13,7 @@ import { timeOfId } from "../core/task-ids.ts";
 import type { ServerTls } from "../edge/tls/server-tls.ts";
 import type { Subscriptions } from "../features/subscriptions/subscriptions.ts";
 import type { Streams } from "../features/tasks/streams/streams.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
-import { streamKinds } from "../telemetry/stream-metrics.ts";
+import { type Metrics, streamKinds } from "../telemetry/metrics.ts";
 
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
@@ -177,4 +177,44 @@ export function collectLimiterMetrics(metrics: Metrics, limiter: Limiter): void 
   metrics.rateLimitBuckets.collect(() =>
     rateScopes.map((scope) => [limiter.bucketsOf(scope), scope]),
   );
+}
+
+export interface ProcessProbe {
+  readonly startedAtMs: number;
+  readonly memory: () => { readonly rss: number; readonly heapUsed: number };
+  readonly cpuSeconds: () => number;
+  /** Lateness of the event loop since the last call, 99th percentile. */
+  readonly lagSeconds: () => number;
+}
+
+export function collectProcessMetrics(metrics: Metrics, probe: ProcessProbe): void {
+  metrics.processResidentMemoryBytes.collect(() => [[probe.memory().rss]]);
+  metrics.heapUsedBytes.collect(() => [[probe.memory().heapUsed]]);
+  metrics.processCpuSeconds.collect(() => [[probe.cpuSeconds()]]);
+  metrics.processStartTimeSeconds.collect(() => [[probe.startedAtMs / 1000]]);
+  metrics.eventLoopLagSeconds.collect(() => [[probe.lagSeconds()]]);
+}
+
+const resolutionMs = 20;
+const nanosPerSecond = 1e9;
+
+/** The probe of this process. It holds a timer until it is disposed of. */
+export function openProcessProbe(startedAtMs: number): ProcessProbe & Disposable {
+  const delay = monitorEventLoopDelay({ resolution: resolutionMs });
+  delay.enable();
+  return {
+    startedAtMs,
+    memory: () => process.memoryUsage(),
+    cpuSeconds: () => {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / 1e6;
+    },
+    lagSeconds: () => {
+      // What is measured is the time between two ticks of a timer; its own period is no lateness.
+      const lateNanos = delay.count === 0 ? 0 : delay.percentile(99) - resolutionMs * 1e6;
+      delay.reset();
+      return Math.max(0, lateNanos) / nanosPerSecond;
+    },
+    [Symbol.dispose]: () => void delay.disable(),
+  };
 }

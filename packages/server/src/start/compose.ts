@@ -61,8 +61,8 @@ import { Events } from "../telemetry/events.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { FeedSummaries } from "../telemetry/feed-summaries.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { mergedScrape } from "../telemetry/merged-scrape.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { mergedScrape } from "../telemetry/scrape.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
 import {
   collectClusterMetrics,

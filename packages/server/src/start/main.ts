@@ -30,12 +30,14 @@ import { createPostNotification } from "../features/subscriptions/notify-subscri
 import type { Streams } from "../features/tasks/streams/streams.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { openMetricExport } from "../telemetry/otlp-metrics/open-metric-export.ts";
-import { collectProcessMetrics, openProcessProbe } from "../telemetry/process-metrics.ts";
-import { openTracing } from "../telemetry/tracing/open-tracing.ts";
+import { openMetricExport, openTracing } from "../telemetry/tracing/open-telemetry.ts";
 import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { assertShardsThere, checkStores, noteStore } from "./check-stores.ts";
-import { collectConnectionMetrics } from "./collect-metrics.ts";
+import {
+  collectConnectionMetrics,
+  collectProcessMetrics,
+  openProcessProbe,
+} from "./collect-metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";

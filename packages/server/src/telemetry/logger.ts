@@ -3,6 +3,8 @@
  * whose name says that they are a credential are replaced before anything is written, at any depth; text
  * inside a message is not examined.
  */
+import type { Clock } from "../core/clock.ts";
+
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -148,4 +150,34 @@ function safeError(error: Error, depth: number): Record<string, unknown> {
   if (stack !== undefined) safe["stack"] = safeValue(stack, depth + 1);
   if (cause !== undefined) safe["cause"] = safeValue(cause, depth + 1);
   return safe;
+}
+
+const warnEveryMs = 10_000;
+
+/**
+ * Warnings that can come in any number. The same message is written only at intervals, with the number of
+ * messages left out since the last one.
+ */
+export class SpacedWarnings {
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #written: Map<string, { atMs: number; leftOut: number }> = new Map();
+
+  constructor(logger: Logger, clock: Clock) {
+    this.#logger = logger;
+    this.#clock = clock;
+  }
+
+  /** The message is one of a few; what differs between warnings belongs into the fields. */
+  warn(message: string, fields: LogFields): void {
+    const nowMs = this.#clock.monotonicMs();
+    const last = this.#written.get(message);
+    if (last !== undefined && nowMs - last.atMs < warnEveryMs) {
+      last.leftOut += 1;
+      return;
+    }
+    const leftOut = last?.leftOut ?? 0;
+    this.#logger.warn(message, leftOut === 0 ? fields : { ...fields, leftOut });
+    this.#written.set(message, { atMs: nowMs, leftOut: 0 });
+  }
 }

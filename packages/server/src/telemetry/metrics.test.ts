@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { collectProcessMetrics, openProcessProbe } from "../start/collect-metrics.ts";
 import { createMetrics, type Metrics, metricTable } from "./metrics.ts";
-import { collectProcessMetrics, openProcessProbe } from "./process-metrics.ts";
 import type { MetricRow } from "./registry.ts";
 
 const rows: readonly MetricRow[] = Object.values(metricTable);

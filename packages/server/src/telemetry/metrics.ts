@@ -4,9 +4,9 @@
  * Commands are chosen by users, so at most `commandsMax` of them are told apart.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
-import { feedMetricTable } from "./feed-metrics.ts";
 import {
   type Counter,
+  createSeries,
   type Gauge,
   type Histogram,
   type LabelValues,
@@ -14,8 +14,24 @@ import {
   OpenLabel,
   Spellings,
 } from "./registry.ts";
-import { createSeries } from "./series.ts";
-import { streamMetricTable } from "./stream-metrics.ts";
+
+export const streamKinds = ["producer", "worker"] as const;
+/** How streams end; what each means stands beside the type in `transport/grpc`. */
+export const streamEnds = [
+  "ended",
+  "cancelled",
+  "crowded",
+  "disconnected",
+  "deadline",
+  "bad_input",
+  "slow_reader",
+  "failed",
+  "shutdown",
+] as const;
+export const streamRefusals = ["no_hello", "bad_token", "bad_worker_id", "too_many"] as const;
+export const streamPauses = ["slow_reader", "unanswered"] as const;
+
+const streamKind = { name: "kind", values: streamKinds } as const;
 
 export const metricTable = {
   taskCreated: {
@@ -183,8 +199,60 @@ export const metricTable = {
     help: "Requests that wait: claims for a task, readers for a result.",
     labels: [{ name: "kind", values: ["claim", "result"] }],
   },
-  ...streamMetricTable,
-  ...feedMetricTable,
+  streamConnectionsCut: {
+    name: "codeq_stream_connections_cut_total",
+    type: "counter",
+    help: "gRPC connections closed because they sent mostly empty or control frames.",
+    labels: [],
+  },
+  streamsOpen: {
+    name: "codeq_streams_open",
+    type: "gauge",
+    help: "Open streams, with or without a Hello.",
+    labels: [streamKind],
+  },
+  streamsClosed: {
+    name: "codeq_streams_closed_total",
+    type: "counter",
+    help: "Ended streams, by reason.",
+    labels: [streamKind, { name: "reason", values: streamEnds }],
+  },
+  streamsRefused: {
+    name: "codeq_streams_refused_total",
+    type: "counter",
+    help: "Streams refused instead of a HelloAck, by reason.",
+    labels: [streamKind, { name: "reason", values: streamRefusals }],
+  },
+  streamMessages: {
+    name: "codeq_stream_messages_total",
+    type: "counter",
+    help: "Messages on streams; a batch counts as one.",
+    labels: [streamKind, { name: "direction", values: ["in", "out"] }],
+  },
+  streamPauses: {
+    name: "codeq_stream_pauses_total",
+    type: "counter",
+    help: "Times that the server stopped reading from a stream: the client did not read, or had too many unanswered messages.",
+    labels: [streamKind, { name: "cause", values: streamPauses }],
+  },
+  heldReadys: {
+    name: "codeq_held_readys",
+    type: "gauge",
+    help: "Readys of worker streams that wait for a task.",
+    labels: [],
+  },
+  feedsOpen: {
+    name: "codeq_feeds_open",
+    type: "gauge",
+    help: "Open event feeds.",
+    labels: [],
+  },
+  feedEvents: {
+    name: "codeq_feed_events_total",
+    type: "counter",
+    help: "Events for open feeds: told (sent), or missed because the reader was too slow.",
+    labels: [{ name: "outcome", values: ["told", "missed"] }],
+  },
   readyWindowEntries: {
     name: "codeq_ready_window_entries",
     type: "gauge",

@@ -9,8 +9,7 @@
 import { queueOf, type Result, type Task, type TenantId } from "@codeq/queue";
 import type { Config } from "../../config/settings.ts";
 import type { Events } from "../../telemetry/events.ts";
-import type { Logger } from "../../telemetry/logger.ts";
-import { SpacedWarnings } from "../../telemetry/spaced-warnings.ts";
+import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Delivered } from "../broker/webhooks.ts";

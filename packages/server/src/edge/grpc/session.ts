@@ -23,7 +23,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { TenantShares } from "../../core/tenant-shares.ts";
 import type { Logger } from "../../telemetry/logger.ts";
-import { streamEnds, streamPauses, streamRefusals } from "../../telemetry/stream-metrics.ts";
+import { streamEnds, streamPauses, streamRefusals } from "../../telemetry/metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { AccessKind, Authenticator } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";

@@ -6,8 +6,8 @@
 import type { Config } from "../../config/settings.ts";
 import type { Queue } from "../../core/broker/queue.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
-import { hideCommands } from "../../telemetry/hidden-commands.ts";
 import { largestMetrics, metricsContentType } from "../../telemetry/metrics.ts";
+import { hideCommands } from "../../telemetry/scrape.ts";
 import { type Authenticator, bearerToken } from "../access/authenticator.ts";
 import { fingerprintOf } from "../access/token-provider.ts";
 import type { Page, PageCaller, ShownPage } from "./http-server.ts";

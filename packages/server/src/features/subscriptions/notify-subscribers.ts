@@ -21,8 +21,7 @@ import { type SigningSecret, signingNow } from "../../core/records/signing-recor
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
 import { utcSeconds } from "../../core/timestamps.ts";
 import type { Events } from "../../telemetry/events.ts";
-import type { Logger } from "../../telemetry/logger.ts";
-import { SpacedWarnings } from "../../telemetry/spaced-warnings.ts";
+import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
 import { Audience, audienceName, WatchedQueue } from "./audience.ts";
 import { queuesOf, type Subscriber, type Subscriptions } from "./subscriptions.ts";

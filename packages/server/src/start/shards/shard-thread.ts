@@ -20,7 +20,7 @@ import { openArtifactProvider } from "../../features/artifacts/open-provider.ts"
 import { Feed } from "../../telemetry/feed.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
-import { openTracing } from "../../telemetry/tracing/open-tracing.ts";
+import { openTracing } from "../../telemetry/tracing/open-telemetry.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import { noteStore } from "../check-stores.ts";
 import { openDataDir } from "../open-data-dir.ts";

@@ -8,21 +8,20 @@ import { type Attributes, type SpanContext, SpanKind, TraceFlags } from "@opente
 import { type Resource, resourceFromAttributes } from "@opentelemetry/resources";
 import { RandomIdGenerator, type SpanExporter } from "@opentelemetry/sdk-trace";
 import type { Clock } from "../../core/clock.ts";
-import { SpacedWarnings } from "../spaced-warnings.ts";
-import { EndedSpan, type SpanParts } from "./ended-span.ts";
-import type { TracingParts } from "./open-tracing.ts";
-import { pairsOf } from "./otlp-exporter.ts";
-import { SpanQueue } from "./span-queue.ts";
+import { SpacedWarnings } from "../logger.ts";
+import { EndedSpan, type SpanParts, SpanQueue } from "./spans.ts";
 import { taskSpans } from "./task-spans.ts";
 import { isInShare, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
 import {
   type AnsweredRequest,
+  resourceOf,
   type SentContext,
   type SentRequest,
   type TracedNotice,
   type TracedPost,
   type TracedStream,
   type Tracing,
+  type TracingParts,
   untracedPost,
 } from "./tracing.ts";
 
@@ -51,9 +50,7 @@ export class OtelTracing implements Tracing {
       },
     });
     this.#resource = resourceFromAttributes({
-      "deployment.environment.name": config.env,
-      ...pairsOf(config.tracingResourceAttributes),
-      "service.name": config.tracingServiceName,
+      ...resourceOf(config),
       ...(shard === undefined ? {} : { "codeq.shard": shard }),
     });
   }

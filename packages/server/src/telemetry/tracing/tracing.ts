@@ -1,5 +1,9 @@
 /** The tracing interface. Callers do not know whether tracing is on; when it is off, calls do nothing. */
 import type { Change, Task } from "@codeq/queue";
+import type { Config } from "../../config/settings.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Logger } from "../logger.ts";
+import type { Metrics } from "../metrics.ts";
 
 export interface Tracing extends AsyncDisposable {
   /** A durable change of a task. */
@@ -14,18 +18,18 @@ export interface Tracing extends AsyncDisposable {
   notifying(notice: TracedNotice): TracedPost;
 }
 
-/** What the operator decides about it. */
-export interface TracingConfig {
-  readonly env: string;
-  readonly tracingEnabled: boolean;
-  readonly tracingServiceName: string;
-  readonly tracingOtlpEndpoint: string;
-  readonly tracingOtlpProtocol: "grpc" | "http/protobuf";
-  readonly tracingOtlpInsecure: boolean;
-  readonly tracingOtlpHeaders: string;
-  readonly tracingSampleRatio: number;
-  readonly tracingResourceAttributes: string;
-}
+export type TracingConfig = Pick<
+  Config,
+  | "env"
+  | "tracingEnabled"
+  | "tracingServiceName"
+  | "tracingOtlpEndpoint"
+  | "tracingOtlpProtocol"
+  | "tracingOtlpInsecure"
+  | "tracingOtlpHeaders"
+  | "tracingSampleRatio"
+  | "tracingResourceAttributes"
+>;
 
 /** Trace context as a caller sent it; empty or undefined where there is none. */
 export interface SentContext {
@@ -82,4 +86,40 @@ export function untracedPost({
   traceState,
 }: Pick<Task, "traceParent" | "traceState">): TracedPost {
   return { traceParent, traceState, end: () => {} };
+}
+
+export interface TracingParts {
+  readonly config: TracingConfig;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Which one, in the thread of a shard. */
+  readonly shard?: number;
+}
+
+/** Who sends spans and metrics. */
+export function resourceOf(config: TracingConfig): Record<string, string> {
+  return {
+    "deployment.environment.name": config.env,
+    ...pairsOf(config.tracingResourceAttributes),
+    "service.name": config.tracingServiceName,
+  };
+}
+
+/** `a=1,b=2`, with values as in URLs; the syntax of OpenTelemetry's own variables. */
+export function pairsOf(text: string): Record<string, string> {
+  const pairs = text.split(",").flatMap((pair) => {
+    const at = pair.indexOf("=");
+    return at < 0 ? [] : [[pair.slice(0, at).trim(), decoded(pair.slice(at + 1).trim())]];
+  });
+  return Object.fromEntries(pairs);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // It was not meant that way; then it is what is written.
+    return text;
+  }
 }

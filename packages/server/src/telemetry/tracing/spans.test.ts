@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
 import { SimClock, settle } from "../../../../simulated/src/index.ts";
-import { SpanQueue } from "./span-queue.ts";
+import { SpanQueue } from "./spans.ts";
 
 type Done = Parameters<SpanExporter["export"]>[1];
 

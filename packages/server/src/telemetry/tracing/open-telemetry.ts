@@ -1,10 +1,32 @@
-/** The official exporters, with the settings of this server. They read further `OTEL_*` variables. */
+/**
+ * Opens what sends spans and metrics to an OpenTelemetry collector, with the official exporters. Their packages are
+ * loaded only when they are used; they read further `OTEL_*` variables.
+ */
 import type { Metadata } from "@grpc/grpc-js";
 import type { PushMetricExporter } from "@opentelemetry/sdk-metrics";
 import type { SpanExporter } from "@opentelemetry/sdk-trace";
-import type { TracingConfig } from "./tracing.ts";
+import type { MetricExportParts } from "../export-metrics.ts";
+import {
+  noTracing,
+  pairsOf,
+  type Tracing,
+  type TracingConfig,
+  type TracingParts,
+} from "./tracing.ts";
 
-export async function createMetricExporter(config: TracingConfig): Promise<PushMetricExporter> {
+export async function openTracing(parts: TracingParts): Promise<Tracing> {
+  if (!parts.config.tracingEnabled) return noTracing;
+  const { OtelTracing } = await import("./otel-tracing.ts");
+  return new OtelTracing(parts, await createSpanExporter(parts.config));
+}
+
+export async function openMetricExport(parts: MetricExportParts): Promise<AsyncDisposable> {
+  if (!parts.config.metricsOtlpEnabled) return { [Symbol.asyncDispose]: () => Promise.resolve() };
+  const { MetricExport } = await import("../export-metrics.ts");
+  return new MetricExport(parts, await createMetricExporter(parts.config));
+}
+
+async function createMetricExporter(config: TracingConfig): Promise<PushMetricExporter> {
   const url = endpointOf(config);
   const headers = pairsOf(config.tracingOtlpHeaders);
   if (config.tracingOtlpProtocol === "http/protobuf") {
@@ -15,7 +37,7 @@ export async function createMetricExporter(config: TracingConfig): Promise<PushM
   return new OTLPMetricExporter({ url, metadata: await metadataOf(headers) });
 }
 
-export async function createExporter(config: TracingConfig): Promise<SpanExporter> {
+async function createSpanExporter(config: TracingConfig): Promise<SpanExporter> {
   const url = endpointOf(config);
   const headers = pairsOf(config.tracingOtlpHeaders);
   if (config.tracingOtlpProtocol === "http/protobuf") {
@@ -40,22 +62,4 @@ function endpointOf({ tracingOtlpEndpoint: endpoint, tracingOtlpInsecure }: Trac
     ? endpoint
     : `${tracingOtlpInsecure ? "http" : "https"}://${endpoint}`;
   return whole.replace(/\/+$/, "");
-}
-
-/** `a=1,b=2`, with values as in URLs; the syntax of OpenTelemetry's own variables. */
-export function pairsOf(text: string): Record<string, string> {
-  const pairs = text.split(",").flatMap((pair) => {
-    const at = pair.indexOf("=");
-    return at < 0 ? [] : [[pair.slice(0, at).trim(), decoded(pair.slice(at + 1).trim())]];
-  });
-  return Object.fromEntries(pairs);
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // It was not meant that way; then it is what is written.
-    return text;
-  }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { mergedScrape } from "./merged-scrape.ts";
 import { createMetrics, largestMetrics, type Metrics } from "./metrics.ts";
+import { hideCommands, mergedScrape, scrapedMetrics } from "./scrape.ts";
 
 const lines = (...all: string[]): string => `${all.join("\n")}\n`;
 
@@ -93,4 +93,83 @@ test("what is about one store says which", () => {
     "codeq_log_bytes",
   ];
   for (const name of aboutStores) assert.equal(series(name).length, 3, name);
+});
+
+test("series of commands become one: sums, or the largest; everything else stays", () => {
+  const text = [
+    "# TYPE codeq_tasks gauge",
+    'codeq_tasks{command="pay-out",status="ready"} 3',
+    'codeq_tasks{command="fraud\\"}check",status="ready"} 4',
+    'codeq_tasks{command="pay-out",status="dead"} 1',
+    'codeq_oldest{command="pay-out"} 5',
+    'codeq_oldest{command="x"} 9',
+    'codeq_seconds_bucket{kind="a",command="x",le="+Inf"} 2',
+    'codeq_seconds_bucket{kind="a",command="y",le="+Inf"} 0.5',
+    "codeq_up 1",
+    "",
+  ].join("\n");
+  assert.equal(
+    hideCommands(text, new Set(["codeq_oldest"])),
+    [
+      "# TYPE codeq_tasks gauge",
+      'codeq_tasks{command="_all",status="ready"} 7',
+      'codeq_tasks{command="_all",status="dead"} 1',
+      'codeq_oldest{command="_all"} 9',
+      'codeq_seconds_bucket{kind="a",command="_all",le="+Inf"} 2.5',
+      "codeq_up 1",
+      "",
+    ].join("\n"),
+  );
+});
+
+test("counters, gauges and histograms are read back as they were written", () => {
+  const text = [
+    "# HELP tasks_total How many.",
+    "# TYPE tasks_total counter",
+    'tasks_total{command="a\\"b\\\\c\\nd",outcome="ok"} 3',
+    "# HELP depth Now.",
+    "# TYPE depth gauge",
+    "depth 1.5",
+    "# HELP wait_seconds Long.",
+    "# TYPE wait_seconds histogram",
+    'wait_seconds_bucket{op="x",le="0.1"} 1',
+    'wait_seconds_bucket{op="x",le="1"} 4',
+    'wait_seconds_bucket{op="x",le="+Inf"} 6',
+    'wait_seconds_sum{op="x"} 9.5',
+    'wait_seconds_count{op="x"} 6',
+    "",
+  ].join("\n");
+  const labels = { command: 'a"b\\c\nd', outcome: "ok" };
+  assert.deepEqual(scrapedMetrics(text), [
+    {
+      name: "tasks_total",
+      help: "How many.",
+      type: "counter",
+      points: [{ name: "tasks_total", labels, value: 3 }],
+    },
+    {
+      name: "depth",
+      help: "Now.",
+      type: "gauge",
+      points: [{ name: "depth", labels: {}, value: 1.5 }],
+    },
+    {
+      name: "wait_seconds",
+      help: "Long.",
+      type: "histogram",
+      histograms: [
+        { labels: { op: "x" }, bounds: [0.1, 1], counts: [1, 3, 2], sum: 9.5, count: 6 },
+      ],
+    },
+  ]);
+});
+
+test("everything that the server measures can be read back", () => {
+  const metrics = createMetrics({ commandsMax: 3 });
+  metrics.httpRequests.inc("/x", "GET", "200");
+  const found = scrapedMetrics(metrics.render());
+  const http = found.find(({ name }) => name === "codeq_http_requests_total");
+  assert.ok(http?.type === "counter");
+  assert.deepEqual(http.points[0]?.labels, { route: "/x", method: "GET", status: "200" });
+  for (const each of found) assert.notEqual(each.help, "", each.name);
 });

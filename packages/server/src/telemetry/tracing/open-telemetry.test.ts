@@ -17,7 +17,7 @@ async function loadedWith(config: object): Promise<string[]> {
       },
     });
     await import("@codeq/server");
-    const { openTracing } = await import(${JSON.stringify(import.meta.resolve("./open-tracing.ts"))});
+    const { openTracing } = await import(${JSON.stringify(import.meta.resolve("./open-telemetry.ts"))});
     await openTracing({ config: ${JSON.stringify(config)}, clock: {}, logger: {}, metrics: {} });
     console.log(JSON.stringify([...loaded]));
     process.exit(0);

@@ -9,13 +9,16 @@ import {
   type MetricData,
   type PushMetricExporter,
 } from "@opentelemetry/sdk-metrics";
-import type { Clock } from "../../core/clock.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
-import type { Logger } from "../logger.ts";
-import { SpacedWarnings } from "../spaced-warnings.ts";
-import { pairsOf } from "../tracing/otlp-exporter.ts";
-import type { MetricExportConfig } from "./open-metric-export.ts";
-import { type ScrapedMetric, scrapedMetrics } from "./scraped-metrics.ts";
+import type { Config } from "../config/settings.ts";
+import type { Clock } from "../core/clock.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import { type Logger, SpacedWarnings } from "./logger.ts";
+import { type ScrapedMetric, scrapedMetrics } from "./scrape.ts";
+import { resourceOf, type TracingConfig } from "./tracing/tracing.ts";
+
+/** Where the collector is, and who this is, is the same as for spans. */
+type MetricExportConfig = TracingConfig &
+  Pick<Config, "metricsOtlpEnabled" | "metricsOtlpIntervalSeconds">;
 
 export interface MetricExportParts {
   readonly config: MetricExportConfig;
@@ -68,11 +71,7 @@ export class MetricExport implements AsyncDisposable {
 
   /** Why the collector did not take them. */
   #exported(metrics: MetricData[], config: MetricExportConfig): Promise<string | undefined> {
-    const resource = resourceFromAttributes({
-      "deployment.environment.name": config.env,
-      ...pairsOf(config.tracingResourceAttributes),
-      "service.name": config.tracingServiceName,
-    });
+    const resource = resourceFromAttributes(resourceOf(config));
     const scopeMetrics = [{ scope: { name: "codeq" }, metrics }];
     return new Promise((resolve) => {
       this.#exporter.export({ resource, scopeMetrics }, ({ code, error }) =>
