@@ -7,7 +7,7 @@ import { SimClock, SimRandom } from "@codeq/simulated";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
 import { shardOf, shardOfKey } from "../../packages/server/src/core/shards/shard-of.ts";
-import { makeApiKey } from "../../packages/server/src/features/api-keys/create-api-key.ts";
+import { makeApiKey } from "../../packages/server/src/features/api-keys/operations.ts";
 import { openDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import { openStore as openServerStore } from "../../packages/server/src/start/shards/open-shard.ts";
 import { withApiKeys } from "../../packages/server/src/start/with-api-keys.ts";
@@ -70,7 +70,7 @@ export async function fillDirectory(
   await withApiKeys(config, parts, async (opened) => {
     const identity = { tenantId: "acme" as TenantId, subject: "offline", isOperator: true };
     for (const name of ["shop", "resizer"]) {
-      const input = { name, scopes: ["codeq:claim"], eventTypes: [], role: "", expiresAt: "" };
+      const input = { name, scopes: ["codeq:claim"], eventTypes: [], role: "none" };
       const server = { ...opened, clock: parts.clock };
       const call = { identity } as unknown as Parameters<typeof makeApiKey>[1];
       const made = await makeApiKey(server, call, { ...input, expiresInSeconds: 0 });

@@ -87,14 +87,14 @@ export function showOne<K extends Key>(
   return tell(call, request, (value) => tableLines(columns, [value], call.style).join("\n"));
 }
 
-/** Deletes something, which answers nothing. */
+/** Calls an endpoint that answers nothing; `json` is what is printed instead of its answer. */
 export async function remove<K extends Key>(
   call: Call,
   [key, ...given]: readonly [K, ...Giving<K>],
-  { deleted, done }: { readonly deleted: object; readonly done: string },
+  { json, done }: { readonly json: object; readonly done: string },
 ): Promise<number> {
   await ask(call, key, ...given);
-  if (call.json) call.printJson({ ...deleted, deleted: true });
+  if (call.json) call.printJson(json);
   else call.print(done);
   return exitCodes.ok.code;
 }
@@ -113,6 +113,7 @@ export function bodyOf<F extends Fields>(
 
 function optionAs({ options }: Call, { name, value }: OptionRow, shape: Shape): unknown {
   if (shape.kind === "list") return options.list(name);
+  if (shape.kind === "instant") return options.instant(name);
   if (shape.kind === "flag") return options.has(name) ? true : undefined;
   if (shape.kind !== "whole") return options.text(name);
   if (value !== "time") {

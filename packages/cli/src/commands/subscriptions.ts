@@ -55,7 +55,7 @@ export function renew(call: Call): Promise<number> {
 
 function remove(call: Call): Promise<number> {
   return contract.remove(call, [`DELETE /${sideOf(call)}/subscriptions/:id`, idOf(call)], {
-    deleted: { subscriptionId: call.word(0) },
+    json: { subscriptionId: call.word(0), deleted: true },
     done: `${call.word(0)} is deleted`,
   });
 }

@@ -60,7 +60,7 @@ export function get(call: Call): Promise<number> {
 function remove(call: Call): Promise<number> {
   const given = { ...topicOf(call), query: { deletionPolicy: "Delete" } } as const;
   return contract.remove(call, ["DELETE /admin/topics/:topicName", given], {
-    deleted: { topicName: call.word(0) },
+    json: { topicName: call.word(0), deleted: true },
     done: `${call.word(0)} has no topic; the settings of the server apply`,
   });
 }

@@ -1,5 +1,6 @@
 /** The rows of commands for tokens, keys and profiles. */
 import type { ArgumentRow, CommandRow } from "../command.ts";
+import { commandsOn } from "./commands-on.ts";
 
 const keyId: ArgumentRow = { name: "id", about: "The id of a key, as shown by list." };
 
@@ -49,62 +50,56 @@ export const accessCommands: readonly CommandRow[] = [
     ],
     run: async (call) => (await import("../commands/token.ts")).create(call),
   },
-  {
-    name: "key create",
-    group: "access",
-    about: "Creates an API key on the server and prints it once; copy it now.",
-    arguments: [{ name: "name", about: "A name for the key." }],
-    options: [
-      {
-        name: "scopes",
-        value: "scopes",
-        multiple: true,
-        about: "Permissions, separated by commas: create, claim, heartbeat, nack, abandon, result.",
-      },
-      {
-        name: "events",
-        value: "commands",
-        multiple: true,
-        about: "Commands that the key may use, separated by commas (default: all).",
-      },
-      {
-        name: "role",
-        value: "role",
-        choices: ["none", "viewer", "admin", "operator"],
-        about: "Role of the key (default: none).",
-      },
-      {
-        name: "expires-in",
-        value: "time",
-        about: "Lifetime of the key, such as 30d (default: unlimited).",
-      },
-      { name: "expires-at", value: "instant", about: "Time at which the key expires." },
-    ],
-    connects: true,
-    examples: [
-      { line: "key create shop --scopes create", about: "create a key for a producer" },
-      {
-        line: "key create resizer --scopes claim,heartbeat,nack,abandon,result --events resize --expires-in 90d",
-        about: "create a key for a worker of one queue",
-      },
-    ],
-    run: async (call) => (await import("../commands/key.ts")).create(call),
-  },
-  {
-    name: "key list",
-    group: "access",
-    about: "Lists the API keys of the token's tenant.",
-    connects: true,
-    run: async (call) => (await import("../commands/key.ts")).list(call),
-  },
-  {
-    name: "key revoke",
-    group: "access",
-    about: "Revokes an API key immediately.",
-    arguments: [keyId],
-    connects: true,
-    run: async (call) => (await import("../commands/key.ts")).revoke(call),
-  },
+  ...commandsOn("key", { group: "access" }, () => import("../commands/key.ts"), {
+    create: {
+      about: "Creates an API key on the server and prints it once; copy it now.",
+      arguments: [{ name: "name", about: "A name for the key." }],
+      options: [
+        {
+          name: "scopes",
+          value: "scopes",
+          multiple: true,
+          about:
+            "Permissions, separated by commas: create, claim, heartbeat, nack, abandon, result.",
+        },
+        {
+          name: "events",
+          sets: "eventTypes",
+          value: "commands",
+          multiple: true,
+          about: "Commands that the key may use, separated by commas (default: all).",
+        },
+        {
+          name: "role",
+          sets: "role",
+          value: "role",
+          choices: ["none", "viewer", "admin", "operator"],
+          about: "Role of the key (default: none).",
+        },
+        {
+          name: "expires-in",
+          sets: "expiresInSeconds",
+          value: "time",
+          about: "Lifetime of the key, such as 30d (default: unlimited).",
+        },
+        {
+          name: "expires-at",
+          sets: "expiresAt",
+          value: "instant",
+          about: "Time at which the key expires.",
+        },
+      ],
+      examples: [
+        { line: "key create shop --scopes create", about: "create a key for a producer" },
+        {
+          line: "key create resizer --scopes claim,heartbeat,nack,abandon,result --events resize --expires-in 90d",
+          about: "create a key for a worker of one queue",
+        },
+      ],
+    },
+    list: { about: "Lists the API keys of the token's tenant." },
+    revoke: { about: "Revokes an API key immediately.", arguments: [keyId] },
+  }),
   {
     name: "keys create",
     group: "access",

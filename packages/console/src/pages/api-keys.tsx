@@ -1,7 +1,8 @@
 /** API keys: who may call, until when, last used when; create and revoke. */
+import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
+import { ask, callOf } from "../api.ts";
 import { plural } from "../format.ts";
 import { ActionDialog, openDialog, showOnce } from "../overlays/dialog.tsx";
 import { Given, Nothing, PageHead, Pending, Time } from "../parts/basics.tsx";
@@ -11,23 +12,11 @@ import { actions, CardTable, type Column, column, num, title } from "../parts/ta
 import { invalidate, useAnswer } from "../query.ts";
 import { sendCall } from "../toasts.tsx";
 
-interface ApiKey {
-  readonly id: string;
-  readonly name: string;
-  readonly role: string;
-  readonly scopes: readonly string[];
-  readonly eventTypes: readonly string[];
-  readonly createdAt: string;
-  readonly createdBy: string;
-  readonly expiresAt?: string;
-  readonly lastUsedAt?: string;
-}
-
-const path = "/v1/codeq/admin/keys";
+type ApiKey = ItemOf<"GET /admin/keys">;
 
 export function ApiKeys(): JSX.Element {
-  const request = { path, query: { limit: "100" } };
-  const { data, error } = useAnswer<{ keys: ApiKey[] }>("keys", request, { everyMs: 15_000 });
+  const call = callOf("GET /admin/keys", { query: { limit: 100 } });
+  const { data, error } = useAnswer("keys", call, { everyMs: 15_000 });
   if (data === undefined) return <Pending error={error} />;
   return (
     <>
@@ -82,7 +71,7 @@ const columns: readonly Column<ApiKey>[] = [
 ];
 
 function askRevoke(key: ApiKey): void {
-  const call = { method: "DELETE", path: `${path}/${key.id}` } as const;
+  const call = callOf("DELETE /admin/keys/:id", { params: { id: key.id } });
   openDialog(() => (
     <ActionDialog
       title={`Revoke ${key.name}?`}
@@ -129,7 +118,7 @@ function CreateKey(): JSX.Element {
   const expires = Number(days) > 0 ? { expiresInSeconds: Number(days) * 86_400 } : {};
   const worksOn = kind === "worker" ? { eventTypes: ["*"] } : {};
   const body = { name: name.trim(), role, scopes, ...worksOn, ...expires };
-  const call = { method: "POST", path, body } as const;
+  const call = callOf("POST /admin/keys", { body });
   return (
     <ActionDialog
       title="Create an API key"
@@ -137,7 +126,7 @@ function CreateKey(): JSX.Element {
       call={call}
       isReady={name.trim() !== "" && /^\d{1,4}$/.test(days)}
       run={async () => {
-        const { token } = await ask<{ token: string }>(call);
+        const { token } = await ask(call);
         invalidate("keys");
         showOnce(`${name.trim()} was created`, "API key", token);
       }}

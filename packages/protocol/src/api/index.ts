@@ -1,6 +1,8 @@
+import { apiKeys } from "./api-keys.ts";
 import { subscriptions } from "./subscriptions.ts";
 import { topics } from "./topics.ts";
 
+export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 export {
   type Endpoint,
   endpoints,
@@ -36,4 +38,4 @@ export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
 export { Topic, TopicPolicy } from "./topics.ts";
 
 /** The endpoints of every resource. */
-export const api = { subscriptions, topics };
+export const api = { apiKeys, subscriptions, topics };

@@ -6,7 +6,7 @@
  */
 import type { Endpoint, Flat, KeptFields, KeptOf } from "@codeq/protocol/api";
 import { boundsOf } from "./bounds.ts";
-import type { Operation } from "./operation.ts";
+import type { Operation, Refusal } from "./operation.ts";
 
 type Part<E, P extends string> = E extends { readonly [N in P]: infer F } ? KeptFields<F> : unknown;
 type BodyPart<E> = E extends { readonly body: infer B } ? KeptOf<B> : unknown;
@@ -30,6 +30,8 @@ type Showing<E extends Endpoint, Output> = {
 
 export interface Bound<Input, Output, Key extends string> extends Operation<Input, Output> {
   readonly endpoint: Endpoint & { readonly key: Key };
+  /** The refusal of an input that is beyond its bounds; `run` looks at it first. */
+  readonly problemOf: (input: Input) => Refusal | undefined;
   /** Undefined where the output is shown as it is, with the first status. */
   readonly show?: (output: Output) => Shown<unknown>;
 }
@@ -46,11 +48,12 @@ export function bind<E extends Endpoint, Output>(
   endpoint: E,
   rules: Rules<E, Output> & Partial<Showing<E, Output>>,
 ): Bound<InputOf<E>, Output, E["key"]> {
-  const problemOf = boundsOf(endpoint);
+  const problemOf: (input: InputOf<E>) => Refusal | undefined = boundsOf(endpoint);
   return {
     ...rules,
     ...headOf(endpoint),
     endpoint,
+    problemOf,
     run: (server, call, input) => problemOf(input) ?? rules.run(server, call, input),
   };
 }

@@ -2,10 +2,12 @@
 import { api } from "@codeq/protocol/api";
 import { contractRoutes } from "../edge/http/contract-route.ts";
 import type { AnyRoute } from "../edge/http/route.ts";
-import { apiKeyRoutes } from "../features/api-keys/api-key-routes.ts";
-import { createApiKey } from "../features/api-keys/create-api-key.ts";
-import { getApiKey, listApiKeys } from "../features/api-keys/list-api-keys.ts";
-import { revokeApiKey } from "../features/api-keys/revoke-api-key.ts";
+import {
+  createApiKey,
+  getApiKey,
+  listApiKeys,
+  revokeApiKey,
+} from "../features/api-keys/operations.ts";
 import { artifactRoutes } from "../features/artifacts/artifact-routes.ts";
 import { downloadAnyArtifact, downloadArtifact } from "../features/artifacts/download-artifact.ts";
 import { uploadArtifact } from "../features/artifacts/upload-artifact.ts";
@@ -183,7 +185,7 @@ export const routes: readonly AnyRoute[] = [
   ...adminRoutes,
   ...jobRoutes,
   ...backupRoutes,
-  ...apiKeyRoutes,
+  ...contractRoutes(api.apiKeys, operations),
   ...auditRoutes,
   ...eventRoutes,
   ...workerRoutes,

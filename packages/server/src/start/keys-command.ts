@@ -6,19 +6,26 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { FaultError } from "@codeq/engine";
+import { ApiKey, CreatedApiKey } from "@codeq/protocol/api";
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { LoadedConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { RandomBytes } from "../core/task-ids.ts";
 import { Timestamps } from "../core/timestamps.ts";
-import type { ApiKeys } from "../edge/access/api-keys.ts";
+import type { ApiKeys, KnownApiKey } from "../edge/access/api-keys.ts";
 import { everyTenant, type Identity, isTenantId } from "../edge/access/identity.ts";
 import { neverRevoked } from "../edge/access/token-provider.ts";
+import { writerOf } from "../edge/http/contract-route.ts";
+import { JsonCodec } from "../edge/http/json-codec.ts";
 import type { Answer } from "../edge/operation.ts";
-import { apiKeyFields } from "../features/api-keys/api-key-fields.ts";
-import { makeApiKey } from "../features/api-keys/create-api-key.ts";
-import { endApiKey } from "../features/api-keys/revoke-api-key.ts";
+import { parseInstant } from "../edge/parse-instant.ts";
+import {
+  apiKeyShown,
+  createApiKey,
+  endApiKey,
+  makeApiKey,
+} from "../features/api-keys/operations.ts";
 import { withApiKeys } from "./with-api-keys.ts";
 
 export interface KeysCommandParts {
@@ -93,16 +100,15 @@ async function create({ flags, config, parts }: Command): Promise<CommandEnd> {
     name: flags.get("name") ?? "",
     scopes: listIn(flags.get("scopes")),
     eventTypes: listIn(flags.get("event-types")),
-    role: flags.get("role") ?? "",
-    expiresAt: flags.get("expires-at") ?? "",
+    role: flags.get("role") || "none",
+    expiresMs: instantIn(flags.get("expires-at")),
     expiresInSeconds: Number(flags.get("expires-in-seconds") ?? 0),
   };
   return withApiKeys(config, parts, async (opened) => {
     const server = { ...opened, clock: parts.clock };
-    const made = await makeApiKey(server, { identity: operatorIn(tenant) }, input);
-    return answered(made, ({ key, token }) => {
-      return [{ ...shown({ key, lastUsedMs: undefined }, config), token }];
-    });
+    const call = { identity: operatorIn(tenant) };
+    const made = createApiKey.problemOf(input) ?? (await makeApiKey(server, call, input));
+    return answered(made, ({ key, token }) => writeCreated({ ...key, token }, codecOf(config)));
   });
 }
 
@@ -112,9 +118,12 @@ async function list({ flags, config, parts }: Command): Promise<CommandEnd> {
     return ended(exitCodes.usage, "invalid --tenant");
   if (!hasData(config)) return noData(config);
   return withApiKeys(config, parts, async ({ apiKeys }) => {
-    const lines: unknown[] = [];
-    for await (const known of allKeys(apiKeys, tenant)) lines.push(shown(known, config));
-    return printed(asLines(lines));
+    const codec = codecOf(config);
+    let lines = "";
+    for await (const known of allKeys(apiKeys, tenant)) {
+      lines += `${writeKey(apiKeyShown(known), codec)}\n`;
+    }
+    return printed(lines);
   });
 }
 
@@ -124,14 +133,14 @@ async function revoke({ id, config, parts }: Command): Promise<CommandEnd> {
   return withApiKeys(config, parts, async (opened) => {
     const call = { identity: operatorIn(everyTenant) };
     const gone = await endApiKey(opened, call, { id });
-    return answered(gone, (key) => [shown({ key, lastUsedMs: undefined }, config)]);
+    return answered(gone, (key) => writeKey(key, codecOf(config)));
   });
 }
 
 async function* allKeys(
   apiKeys: ApiKeys,
   tenantId: TenantId | undefined,
-): AsyncGenerator<Parameters<typeof shown>[0]> {
+): AsyncGenerator<KnownApiKey> {
   for (let after: string | undefined = ""; after !== undefined; ) {
     const page = await apiKeys.list({ tenantId, after, limit: 1000 });
     yield* page.keys;
@@ -185,18 +194,19 @@ function listIn(text = ""): string[] {
   return text === "" ? [] : text.split(",");
 }
 
-function shown(known: Parameters<typeof apiKeyFields>[0], config: Config): Record<string, unknown> {
-  const timestamps = new Timestamps(config.timezone);
-  return apiKeyFields(known, (ms) => timestamps.local(ms));
+function instantIn(text = ""): number | undefined {
+  return text === "" ? undefined : (parseInstant(text) ?? Number.NaN);
 }
 
-function answered<T>(answer: Answer<T>, lines: (value: T) => readonly unknown[]): CommandEnd {
-  if (!answer.ok) return ended(exitCodes.refused, answer.text);
-  return printed(asLines(lines(answer.value)));
+const writeKey = writerOf(ApiKey);
+const writeCreated = writerOf(CreatedApiKey);
+
+function codecOf({ timezone }: Config): JsonCodec {
+  return new JsonCodec(new Timestamps(timezone));
 }
 
-function asLines(values: readonly unknown[]): string {
-  return values.map((value) => `${JSON.stringify(value)}\n`).join("");
+function answered<T>(answer: Answer<T>, line: (value: T) => string): CommandEnd {
+  return answer.ok ? printed(`${line(answer.value)}\n`) : ended(exitCodes.refused, answer.text);
 }
 
 function hasData({ dataDir, persistenceProvider }: Config): boolean {

@@ -8,6 +8,7 @@ export {
   requestOf,
 } from "@codeq/protocol";
 export {
+  CreateApiKeyBody,
   type Fields,
   RenewBody,
   type Shape,

@@ -30,6 +30,7 @@ export function rowOf<F extends Fields>(fields: F): RowOf<KeptFields<F>> {
     decode: (text) => {
       const row = parseRecord(text);
       if (!Array.isArray(row) || row.length > columns.length) return undefined;
+      if (columns.slice(row.length).some(({ shape }) => shape.none === undefined)) return undefined;
       const values = columns.map(({ shape }, at) =>
         storedIn(shape, at < row.length ? row[at] : shape.none),
       );

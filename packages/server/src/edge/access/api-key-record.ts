@@ -3,9 +3,9 @@
  * the hash is stored. A record that cannot be decoded is undefined and grants nothing.
  */
 import { create, put, remove } from "@codeq/engine";
+import * as api from "@codeq/protocol/api";
 import type { TenantId } from "@codeq/queue";
 import type { NameRange, RecordKind } from "../../core/control/control-records.ts";
-import { parseRecord } from "../../core/records/parse-record.ts";
 import {
   apiKeyKey,
   apiKeysPrefix,
@@ -13,31 +13,26 @@ import {
   apiKeyUsesPrefix,
   endOf,
 } from "../../core/store/keys.ts";
+import { fieldsOf, rowOf } from "../../core/store/row-of.ts";
 import type { RecordWrite } from "../../core/store/store.ts";
 
 declare const brand: unique symbol;
 /** The id of a key; the text of the key begins with it. Not a secret. */
 export type ApiKeyId = string & { readonly [brand]: "ApiKeyId" };
 
-export const apiKeyRoles = ["none", "viewer", "admin", "operator"] as const;
-export type ApiKeyRole = (typeof apiKeyRoles)[number];
-
-export interface ApiKey {
+export type ApiKey = Omit<api.KeptOf<typeof api.ApiKey>, "id" | "tenantId" | "lastUsedMs"> & {
   readonly id: ApiKeyId;
   readonly tenantId: TenantId;
-  /** A name for people. */
-  readonly name: string;
   /** SHA-256 of the key's text, in hexadecimal digits. */
   readonly hash: string;
-  readonly scopes: readonly string[];
-  readonly eventTypes: readonly string[];
-  readonly role: ApiKeyRole;
-  readonly createdMs: number;
-  /** The subject that asked for it. */
-  readonly createdBy: string;
-  /** Undefined for never. */
-  readonly expiresMs: number | undefined;
-}
+};
+
+const hashPattern = /^[0-9a-f]{64}$/;
+const row = rowOf({
+  ...fieldsOf(api.ApiKey, "id", "tenantId", "name"),
+  hash: api.text(),
+  ...fieldsOf(api.ApiKey, "scopes", "eventTypes", "role", "createdAt", "createdBy", "expiresAt"),
+});
 
 /** About when an API key was last used. */
 export interface ApiKeyUse {
@@ -59,18 +54,7 @@ export function writesOfUse(id: ApiKeyId, lastUsedMs: number): RecordWrite[] {
 }
 
 export function encodeApiKey(key: ApiKey): string {
-  return JSON.stringify([
-    key.id,
-    key.tenantId,
-    key.name,
-    key.hash,
-    key.scopes,
-    key.eventTypes,
-    key.role,
-    key.createdMs,
-    key.createdBy,
-    key.expiresMs ?? null,
-  ]);
+  return row.encode(key);
 }
 
 export const apiKeyRecords: RecordKind<ApiKey> = {
@@ -98,51 +82,6 @@ export const apiKeyUses: RecordKind<ApiKeyUse> = {
 };
 
 export function decodeApiKey(text: string): ApiKey | undefined {
-  const row = parseRecord(text);
-  if (!isRow(row)) return undefined;
-  const [id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy, expires] = row;
-  return {
-    id,
-    tenantId,
-    name,
-    hash,
-    scopes,
-    eventTypes,
-    role,
-    createdMs,
-    createdBy,
-    expiresMs: expires ?? undefined,
-  };
-}
-
-type Row = readonly [
-  id: ApiKeyId,
-  tenantId: TenantId,
-  name: string,
-  hash: string,
-  scopes: readonly string[],
-  eventTypes: readonly string[],
-  role: ApiKeyRole,
-  createdMs: number,
-  createdBy: string,
-  expiresMs: number | null,
-];
-
-function isRow(row: unknown): row is Row {
-  if (!Array.isArray(row)) return false;
-  const [id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy, expires] = row;
-  return (
-    [id, tenantId, name, createdBy].every((each) => typeof each === "string") &&
-    typeof hash === "string" &&
-    /^[0-9a-f]{64}$/.test(hash) &&
-    isTextList(scopes) &&
-    isTextList(eventTypes) &&
-    apiKeyRoles.includes(role) &&
-    Number.isSafeInteger(createdMs) &&
-    (expires === null || Number.isSafeInteger(expires))
-  );
-}
-
-function isTextList(value: unknown): boolean {
-  return Array.isArray(value) && value.every((item) => typeof item === "string");
+  const key = row.decode(text) as ApiKey | undefined;
+  return key !== undefined && hashPattern.test(key.hash) ? key : undefined;
 }

@@ -398,24 +398,3 @@ export const CleanUpBody = object({
     "RFC 3339 time: delete tasks whose retention ends before this time (default: now).",
   ),
 });
-
-/** A field that is not known is refused: passed over, it could make a key that may do too much. */
-export const CreateApiKeyBody = object(
-  {
-    name: about(requiredText, "A name for the key.", { minLength: 1 }),
-    scopes: about(texts, "What the key allows, such as `codeq:claim`."),
-    eventTypes: about(texts, "The commands of the key; empty or `*` for all.", {
-      maxItems: limits.apiKeyEventTypesMax,
-    }),
-    role: about(text, "`none`, `viewer`, `admin` or `operator`."),
-    expiresAt: about(
-      text,
-      "RFC 3339 time: when the key expires; not together with expiresInSeconds.",
-    ),
-    expiresInSeconds: about(integer, "Seconds until the key expires; 0 means never.", {
-      minimum: 0,
-      maximum: limits.apiKeySecondsMax,
-    }),
-  },
-  { isClosed: true },
-);

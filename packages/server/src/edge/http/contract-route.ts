@@ -99,8 +99,8 @@ function inputReader(params: Fields, query: Fields, body: Fields): AnyRoute["inp
 
 /** A query has texts only, a body has numbers and flags as well. */
 function keptValue({ kind, none }: Shape, value: unknown): unknown {
-  const isEmptyText = value === "" && (kind === "text" || kind === "instant");
-  if (value === undefined || isEmptyText) return none ?? value;
+  if (value === undefined || (value === "" && kind === "instant")) return none;
+  if (value === "" && kind === "text") return none ?? value;
   if (kind === "instant") return parseInstant(String(value)) ?? Number.NaN;
   if (kind === "whole" || kind === "decimal") return Number(value);
   return kind === "flag" ? String(value) === "true" : value;
@@ -130,7 +130,7 @@ const valuesOfQuery: Readonly<Record<string, QueryField["mustBe"]>> = {
 };
 
 /** Reads the body of a request, and describes it. */
-function bodyOf(shape: Shape): body.Shape<unknown> {
+export function bodyOf(shape: Shape): body.Shape<unknown> {
   const { read } = readerOf({ ...shape, isRequired: true });
   return { read, schema: schemaOf({ ...shape, isRequired: true }, "body") };
 }
@@ -172,7 +172,7 @@ function plainReader(shape: Shape): Reader {
 /** Gives a value as JSON text. */
 type Write = (value: unknown, codec: JsonCodec) => string;
 
-function writerOf(shape: Shape): Write {
+export function writerOf(shape: Shape): Write {
   switch (shape.kind) {
     case "instant":
       return (value, codec) => `"${codec.instant(value as number)}"`;

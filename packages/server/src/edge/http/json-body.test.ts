@@ -1,18 +1,19 @@
 /** JSON.parse is the oracle: of what is JSON, of values, and of which member counts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as api from "@codeq/protocol/api";
 import fc from "fast-check";
 import {
   AbandonBody,
   ClaimBatchBody,
   ClaimBody,
   CleanUpBody,
-  CreateApiKeyBody,
   CreateBatchBody,
   CreateBody,
   NackBody,
   ResultBody,
 } from "./bodies.ts";
+import { bodyOf } from "./contract-route.ts";
 import {
   flag,
   integer,
@@ -27,6 +28,7 @@ import {
   text,
 } from "./json-body.ts";
 
+const CreateApiKeyBody = bodyOf(api.CreateApiKeyBody);
 const Item = object({ id: nonEmptyText, on: flag });
 const Body = object({
   name: text,

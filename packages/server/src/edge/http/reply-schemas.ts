@@ -63,18 +63,6 @@ const resultOptional = {
   artifacts: listOf(artifact),
 };
 
-const apiKeyRequired = {
-  id: string,
-  name: string,
-  tenantId: string,
-  role: string,
-  scopes: strings,
-  eventTypes: strings,
-  createdAt: time,
-  createdBy: string,
-};
-const apiKeyOptional = { expiresAt: time, lastUsedAt: time };
-
 const itemError = {
   error: described(string, "Why this item was refused."),
   code: described({ type: "string", enum: Object.keys(errors) }, "For programs."),
@@ -527,15 +515,6 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
   Settings: fields({
     settings: listOf(fields({ key: string, value: string, source: string })),
   }),
-  ApiKey: fields(apiKeyRequired, apiKeyOptional),
-  CreatedApiKey: fields(
-    { ...apiKeyRequired, token: described(string, "The key; it will not be shown again.") },
-    apiKeyOptional,
-  ),
-  ApiKeys: fields(
-    { keys: listOf({ $ref: "#/components/schemas/ApiKey" }) },
-    { next: described(string, "Pass it as `after` to get the next page.") },
-  ),
   AuditRecord: fields(
     {
       id: string,
