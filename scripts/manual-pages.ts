@@ -179,26 +179,30 @@ function errorsPage(): string {
 }
 
 function httpPage(): string {
-  return page("HTTP API", "packages/protocol/src/api and the routes in packages/server/src/features", [
-    "This page lists every route with its parameters and answers. A running server has the same as an",
-    "OpenAPI 3.1 document at `/openapi.json`.",
-    "",
-    "Bodies are JSON objects. The server refuses unknown fields and query parameters and values of a",
-    "wrong type with 400 and names them; `null` is the same as omitting a field. With the setting",
-    "`lenientInput`, the server ignores unknown fields, for old clients. Answers may get further fields",
-    "in later versions; ignore fields that you do not know.",
-    "",
-    'An error is `{"error":"..."}` with its code in the header `codeq-error`; each of',
-    "[the errors](errors.md) has one status. Every route with a token can return",
-    `${ofEveryRoute.map(code).join(", ")}; the routes list further codes.`,
-    "",
-    ...routes.flatMap(routeSection),
-    "## Answers",
-    "",
-    "Fields marked with a star are always present.",
-    "",
-    ...Object.entries(replySchemas).flatMap(schemaSection),
-  ]);
+  return page(
+    "HTTP API",
+    "packages/protocol/src/api and the routes in packages/server/src/features",
+    [
+      "This page lists every route with its parameters and answers. A running server has the same as an",
+      "OpenAPI 3.1 document at `/openapi.json`.",
+      "",
+      "Bodies are JSON objects. The server refuses unknown fields and query parameters and values of a",
+      "wrong type with 400 and names them; `null` is the same as omitting a field. With the setting",
+      "`lenientInput`, the server ignores unknown fields, for old clients. Answers may get further fields",
+      "in later versions; ignore fields that you do not know.",
+      "",
+      'An error is `{"error":"..."}` with its code in the header `codeq-error`; each of',
+      "[the errors](errors.md) has one status. Every route with a token can return",
+      `${ofEveryRoute.map(code).join(", ")}; the routes list further codes.`,
+      "",
+      ...routes.flatMap(routeSection),
+      "## Answers",
+      "",
+      "Fields marked with a star are always present.",
+      "",
+      ...Object.entries(replySchemas).flatMap(schemaSection),
+    ],
+  );
 }
 
 function routeSection(each: AnyRoute): string[] {
