@@ -6,10 +6,16 @@ export {
   type RetryPolicy,
 } from "./backoff.ts";
 export { type Cause, type Change, changeOf } from "./change.ts";
+export {
+  emptyResult,
+  expiresMsOf,
+  isExpired,
+  type Result,
+  type Retention,
+  resultOf,
+} from "./ended.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
 export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
-export { emptyResult, type Result, resultOf } from "./result.ts";
-export { expiresMsOf, isExpired, type Retention } from "./retention.ts";
 export {
   type Artifact,
   clampPriority,

@@ -3,8 +3,8 @@
  * transitions, so that a bug in one transition cannot hide in the input of another's test.
  */
 import type { RetryPolicy } from "../src/backoff.ts";
+import type { Retention } from "../src/ended.ts";
 import type { LeasedTask } from "../src/owner.ts";
-import type { Retention } from "../src/retention.ts";
 import type {
   PastAttempt,
   Place,

@@ -1,6 +1,6 @@
+import type { Retention } from "../ended.ts";
 import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, isCurrentToken, isSameWorker, type Owner } from "../owner.ts";
-import type { Retention } from "../retention.ts";
 import type { ResultBody, Task } from "../task.ts";
 
 /** The result that a worker submits. */

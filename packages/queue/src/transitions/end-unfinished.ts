@@ -8,10 +8,10 @@
  * apply to a task that a worker has had: its retries come when they come.
  */
 import { withAttempt } from "../attempts.ts";
+import type { Retention } from "../ended.ts";
+import { emptyResult } from "../ended.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { isLeased } from "../owner.ts";
-import { emptyResult } from "../result.ts";
-import type { Retention } from "../retention.ts";
 import type { Task, WorkerId } from "../task.ts";
 import { detached } from "./attach.ts";
 

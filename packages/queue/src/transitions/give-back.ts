@@ -6,10 +6,10 @@
 
 import { withAttempt } from "../attempts.ts";
 import { backoffSeconds, ceilingSeconds, type RetryPolicy } from "../backoff.ts";
+import type { Retention } from "../ended.ts";
+import { emptyResult } from "../ended.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { checkOwner, isLeased, type LeasedTask, type Owner } from "../owner.ts";
-import { emptyResult } from "../result.ts";
-import type { Retention } from "../retention.ts";
 import type { PastAttempt, Place, Task, Trail } from "../task.ts";
 import { detached } from "./attach.ts";
 import { endCancelled } from "./end-unfinished.ts";

@@ -17,8 +17,8 @@ import {
 } from "../../test/build-task.ts";
 import { violations } from "../../test/invariants.ts";
 import { backoffPolicies, type RetryPolicy } from "../backoff.ts";
+import type { Retention } from "../ended.ts";
 import type { Owner } from "../owner.ts";
-import type { Retention } from "../retention.ts";
 import type { Place, ResultBody, Task, WorkerId } from "../task.ts";
 import { claim, promote } from "./claim.ts";
 import { complete } from "./complete.ts";

@@ -1,4 +1,8 @@
-/** The result of a finished or dead task for its producer; it is derived from the task. */
+/**
+ * What a task leaves when it has ended: its result for the producer, which is derived from the task, and the time for
+ * which the task is kept. Retention starts when the task ends, so a task that waits, is delayed or runs is never
+ * removed by its age.
+ */
 import type { Artifact, ResultBody, Task, TaskId } from "./task.ts";
 
 export interface Result {
@@ -28,4 +32,29 @@ export function resultOf(task: Task, body: ResultBody): Result | undefined {
     attempts: task.attempts,
     completedMs: place.atMs,
   };
+}
+
+export interface Retention {
+  /** For tasks that a worker finished, whether they completed or failed. */
+  readonly doneMs: number;
+  /** For dead letters; 0 keeps them forever. */
+  readonly deadMs: number;
+}
+
+export function isExpired(task: Task, nowMs: number): boolean {
+  const expiresMs = expiresMsOf(task);
+  return expiresMs !== undefined && expiresMs <= nowMs;
+}
+
+/** The instant from which the task may be removed; undefined when that instant is not known. */
+export function expiresMsOf({ place }: Pick<Task, "place">): number | undefined {
+  switch (place.in) {
+    case "ready":
+    case "delayed":
+    case "leased":
+      return undefined;
+    case "dead":
+    case "done":
+      return place.expiresMs;
+  }
 }
