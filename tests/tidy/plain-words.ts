@@ -1,9 +1,16 @@
 /**
  * Phrases that a reader has to guess at, and what to write instead. The rule looks at every page for users,
- * at the strings of all packages, and at the comments of the packages that applications and other packages
- * import. STYLE.md has the rule with examples.
+ * at the strings of all packages, and at the comments of the folders that are named here. STYLE.md has the rule
+ * with examples.
  */
-import { isTest, isTypeScript, linesWith, type Rule, stringsOf } from "./source-file.ts";
+import {
+  commentsOf,
+  isTest,
+  isTypeScript,
+  linesWith,
+  type Rule,
+  stringsOf,
+} from "./source-file.ts";
 
 const phrases: readonly [phrase: RegExp, instead: string][] = [
   [/\bunless told\b/i, '"default: 10"'],
@@ -22,24 +29,45 @@ const phrases: readonly [phrase: RegExp, instead: string][] = [
   [/\bis everything well\b/i, "a statement"],
 ];
 
+/** Words for comments: usual in stories, and unclear about who does what. */
+const storyWords: readonly [word: RegExp, instead: string][] = [
+  [/\btold\b/i, '"notified", "reported", or what the code does'],
+  [/\b(?:no|some)body\b/i, "who or what it is: a caller, a worker, a node, an operator"],
+  [/\banew\b/i, '"again"'],
+  [/\bpoke[sd]?\b/i, '"notify"'],
+  [/\bstrangers?\b/i, '"unauthenticated client"'],
+  [/\bvouch/i, '"authenticate", or what is shown'],
+  [/\bfarewell/i, '"last message"'],
+];
+
 /** Pages that users read; STYLE.md quotes the phrases, and records and the changelog are history. */
 const page =
   /^(?:README\.md|docs\/(?:guide|reference)\/.*\.md|(?:packages|examples)\/[^/]+\/README\.md)$/;
-const commentedPackages = /^packages\/(?:client|protocol|queue)\/src\//;
+const clientLibrary = /^packages\/client\/src\//;
 const packages = /^packages\/[^/]+\/src\//;
+/** Folders whose comments have neither; add a folder here when its comments are plain. */
+const plainFolders =
+  /^packages\/(?:(?:engine|protocol|queue|simulated)\/src|server\/src\/(?:cluster|core\/(?:control|records|store)))\//;
 
 export const plainWords: Rule = ({ path, text }) => {
-  const read = readerText(path, text);
-  return phrases.flatMap(([phrase, instead]) =>
-    linesWith(read, phrase).map(
-      (line) => `line ${line} has the phrase ${phrase.source}; write ${instead} instead`,
+  const comments = plainFolders.test(path) && !isTest(path) ? commentsOf(text) : "";
+  return [
+    ...offences(readerText(path, text), phrases),
+    ...offences(comments, [...phrases, ...storyWords]),
+  ];
+};
+
+function offences(text: string, words: typeof phrases): string[] {
+  return words.flatMap(([word, instead]) =>
+    linesWith(text, word).map(
+      (line) => `line ${line} has the phrase ${word.source}; write ${instead} instead`,
     ),
   );
-};
+}
 
 function readerText(path: string, text: string): string {
   if (page.test(path)) return text;
   if (!isTypeScript(path) || isTest(path)) return "";
-  if (commentedPackages.test(path)) return text;
+  if (clientLibrary.test(path)) return text;
   return packages.test(path) || path === "scripts/manual-pages.ts" ? stringsOf(text) : "";
 }

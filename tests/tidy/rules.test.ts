@@ -262,6 +262,10 @@ test("plainWords: pages, strings, and comments of the libraries have no phrase o
   offends(plainWords, "packages/client/src/a.ts", "/** 10 unless told. */");
   passes(plainWords, "packages/server/src/a.ts", "// whoever reads this\nconst whoever = 1;");
   passes(plainWords, "packages/cli/src/a.test.ts", 'test("10 unless told", f);');
+  offends(plainWords, "packages/engine/src/a.ts", "// Nobody is told.");
+  offends(plainWords, "packages/server/src/core/store/a.ts", "/** Opened anew. */");
+  passes(plainWords, "packages/engine/src/a.ts", 'const nobody = "told"; // Read again.');
+  passes(plainWords, "packages/engine/src/a.test.ts", "// Nobody is told.");
   passes(plainWords, "docs/adr/0001-x.md", "kept for ever");
   passes(plainWords, "docs/guide/worker.md", "for goods, for every task (default: 10)");
 });

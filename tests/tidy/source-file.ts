@@ -43,11 +43,20 @@ export function codeOf(text: string): string {
 
 /** The text of the strings, with everything else blanked out and the lines kept. */
 export function stringsOf(text: string): string {
+  return tokensOf(text, /^["'`]/);
+}
+
+/** The text of the comments, with everything else blanked out and the lines kept. */
+export function commentsOf(text: string): string {
+  return tokensOf(text, /^\/[/*]/);
+}
+
+function tokensOf(text: string, kind: RegExp): string {
   let end = 0;
   let kept = "";
   for (const match of text.matchAll(token)) {
-    const isString = /^["'`]/.test(match[0]);
-    kept += blank(text.slice(end, match.index)) + (isString ? match[0] : blank(match[0]));
+    const isKind = kind.test(match[0]);
+    kept += blank(text.slice(end, match.index)) + (isKind ? match[0] : blank(match[0]));
     end = match.index + match[0].length;
   }
   return kept + blank(text.slice(end));

@@ -1,6 +1,6 @@
 /**
  * Reads what can still be read of the files of a store, whatever else is damaged, and changes nothing.
- * What is skipped is told. Nothing of this is used by a server: it refuses damaged files.
+ * Skipped parts are reported. A server uses none of this: it refuses damaged files.
  *
  * Of a table every block with a right checksum is read, of the log every record with one. Values
  * with a wrong checksum of their own are left out.

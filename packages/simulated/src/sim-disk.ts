@@ -25,7 +25,7 @@ export type SimDiskOperation =
 export interface SimDiskOptions {
   /** A number from 0 up to but not including 1. */
   readonly random: () => number;
-  /** How long an operation takes; its effect comes at the end. A microtask unless told. */
+  /** How long an operation takes; its effect comes at the end. Default: a microtask. */
   readonly latency?: (operation: SimDiskOperation) => Promise<void>;
   /** Room for all files together; a write that needs more fails with ENOSPC. */
   readonly capacityBytes?: number;
@@ -258,7 +258,7 @@ export class SimDisk implements Disk {
 
 interface Steps<T> {
   apply(): T;
-  /** What an operation that fails does all the same. */
+  /** The effect of an operation that fails. */
   fail?(code: string): void;
   /** What one that is cut off may have done; asked half of the time. */
   interrupt?(): void;

@@ -15,7 +15,7 @@ interface IssuerKey {
 }
 
 export interface TokenOptions {
-  /** The newest key unless told. */
+  /** Default: the newest key. */
   readonly kid?: string;
   /** Overrides of the protected header; undefined leaves a field out. */
   readonly header?: Readonly<Record<string, unknown>>;

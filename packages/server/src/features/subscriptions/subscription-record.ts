@@ -41,7 +41,7 @@ export function removalsOfSubscription(subscription: Subscription): RecordWrite[
   return [remove(keyOf(subscription)), remove(subscriptionTurnKey(subscription.id))];
 }
 
-/** Notes when a subscriber was last told, which is also whose turn it is in its group. */
+/** Writes when a subscriber was last notified, which also decides the turns in its group. */
 export function writeOfTurn(id: SubscriptionId, toldMs: number): RecordWrite {
   return put(subscriptionTurnKey(id), String(toldMs));
 }
