@@ -10,7 +10,7 @@ import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { errors } from "@codeq/protocol";
 import { SimIssuer } from "@codeq/simulated";
-import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/memory-artifacts.ts";
+import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/artifact-provider.ts";
 import { routes } from "../../packages/server/src/start/features.ts";
 import { watchReads } from "../../packages/server/test/engine-of.ts";
 import {

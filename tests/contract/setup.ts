@@ -24,9 +24,11 @@ import {
 import { Timestamps } from "../../packages/server/src/core/timestamps.ts";
 import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/edge/access/key-set.ts";
 import { newEndpoints } from "../../packages/server/src/edge/http/health.ts";
-import type { ArtifactProvider } from "../../packages/server/src/features/artifacts/artifact-provider.ts";
+import {
+  type ArtifactProvider,
+  MemoryArtifacts,
+} from "../../packages/server/src/features/artifacts/artifact-provider.ts";
 import { LocalArtifacts } from "../../packages/server/src/features/artifacts/local-artifacts.ts";
-import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/memory-artifacts.ts";
 import {
   createPostNotification,
   type PostNotification,

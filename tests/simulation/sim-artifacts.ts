@@ -4,8 +4,8 @@ import type { SimClock, SimRandom } from "@codeq/simulated";
 import {
   ArtifactFault,
   type ArtifactKey,
+  MemoryArtifacts,
 } from "../../packages/server/src/features/artifacts/artifact-provider.ts";
-import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/memory-artifacts.ts";
 
 const failureChance = 0.1;
 const msMax = 500;

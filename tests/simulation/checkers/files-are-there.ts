@@ -1,6 +1,6 @@
 /** A file that a result names is there, and in the end there is none that no task names. */
 import type { Artifact, TaskId } from "@codeq/queue";
-import { artifactKey } from "../../../packages/server/src/features/artifacts/artifact-url.ts";
+import { artifactKey } from "../../../packages/server/src/features/artifacts/artifact-provider.ts";
 import { resultBodiesOf, type StoreView } from "../store-view.ts";
 import type { MakeChecker } from "./checker.ts";
 

@@ -11,7 +11,7 @@ import type { RandomBytes } from "../core/task-ids.ts";
 import { Timestamps } from "../core/timestamps.ts";
 import type { GrpcStream } from "../edge/grpc/grpc-stream.ts";
 import { newEndpoints } from "../edge/http/health.ts";
-import { MemoryArtifacts } from "../features/artifacts/memory-artifacts.ts";
+import { MemoryArtifacts } from "../features/artifacts/artifact-provider.ts";
 import { notificationBody } from "../features/subscriptions/notify-subscribers.ts";
 import type { Streams } from "../features/tasks/streams/streams.ts";
 import { createLogger } from "../telemetry/logger.ts";

@@ -25,7 +25,7 @@ import { fetchKeySet } from "../edge/access/key-set.ts";
 import { type Endpoints, newEndpoints } from "../edge/http/health.ts";
 import { type Certificates, loadCertificates } from "../edge/tls/certificates.ts";
 import { ServerTls } from "../edge/tls/server-tls.ts";
-import { openArtifactProvider } from "../features/artifacts/open-provider.ts";
+import { openArtifactProvider } from "../features/artifacts/local-artifacts.ts";
 import { createPostNotification } from "../features/subscriptions/notify-subscribers.ts";
 import type { Streams } from "../features/tasks/streams/streams.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";

@@ -2,8 +2,8 @@
  * Where artifacts are stored. A key is `<task>/<upload>/<name>` and is written once: each upload has its own
  * key, so nothing is ever overwritten. An upload that is incomplete does not exist.
  */
-import type { Readable } from "node:stream";
-import type { TaskId } from "@codeq/queue";
+import { Readable } from "node:stream";
+import type { Artifact, TaskId } from "@codeq/queue";
 
 export interface ArtifactKey {
   readonly id: TaskId;
@@ -57,4 +57,61 @@ export class ArtifactFault extends Error {
     super(message, { cause });
     this.isTemporary = isTemporary;
   }
+}
+
+const uploadPattern = /^[0-9a-f]{16}$/;
+const base = "http://any.invalid";
+
+/** A path when the server does not know how clients reach it. */
+export function artifactUrl(externalUrl: string, { id, upload, name }: ArtifactKey): string {
+  const path = `/v1/codeq/tasks/${id}/artifacts/${encodeURIComponent(name)}?upload=${upload}`;
+  return externalUrl.replace(/\/$/, "") + path;
+}
+
+/** The key of an artifact of this task; undefined for one that is somewhere else. */
+export function artifactKey(id: TaskId, { name, url, sha256 }: Artifact): ArtifactKey | undefined {
+  if (sha256 === undefined) return undefined;
+  const upload = URL.parse(url, base)?.searchParams.get("upload") ?? "";
+  return uploadPattern.test(upload) ? { id, upload, name } : undefined;
+}
+
+/** Artifacts in memory, for a server that runs inside another process. */
+export class MemoryArtifacts implements ArtifactProvider {
+  readonly collectAfterMs = 0;
+  readonly #files: Map<string, { readonly key: ArtifactKey; readonly content: Buffer }> = new Map();
+
+  async put(key: ArtifactKey, content: AsyncIterable<Uint8Array>): Promise<void> {
+    const pieces: Uint8Array[] = [];
+    for await (const piece of content) pieces.push(piece);
+    this.#files.set(pathOf(key), { key, content: Buffer.concat(pieces) });
+  }
+
+  async open(key: ArtifactKey, { from, to }: ByteRange): Promise<Readable | undefined> {
+    const file = this.#files.get(pathOf(key));
+    return file === undefined ? undefined : Readable.from([file.content.subarray(from, to + 1)]);
+  }
+
+  link(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  async remove(keys: readonly ArtifactKey[]): Promise<void> {
+    for (const key of keys) this.#files.delete(pathOf(key));
+  }
+
+  removalOf(ids: readonly TaskId[]): () => Promise<void> {
+    return async () => {
+      for (const [text, { key }] of this.#files) if (ids.includes(key.id)) this.#files.delete(text);
+    };
+  }
+
+  async *list(): AsyncGenerator<ListedArtifact> {
+    for (const { key } of [...this.#files.values()]) yield { key, storedMs: 0 };
+  }
+
+  async sweep(): Promise<void> {}
+}
+
+function pathOf({ id, upload, name }: ArtifactKey): string {
+  return `${id}/${upload}/${name}`;
 }

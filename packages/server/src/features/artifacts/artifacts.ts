@@ -8,20 +8,22 @@ import type { Readable } from "node:stream";
 import { limits } from "@codeq/protocol";
 import type { Artifact, TaskId, TenantId } from "@codeq/queue";
 import type { Config } from "../../config/settings.ts";
+import type { Queue } from "../../core/broker/queue.ts";
 import type { References } from "../../core/broker/verbs.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { Job } from "../../core/sweeps/ticker.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
-import { problemOfName } from "./artifact-name.ts";
+import { TenantShares } from "../../core/tenant-shares.ts";
+import type { Logger } from "../../telemetry/logger.ts";
 import {
   ArtifactFault,
   type ArtifactKey,
   type ArtifactProvider,
+  artifactKey,
+  artifactUrl,
   type ByteRange,
 } from "./artifact-provider.ts";
-import { artifactKey, artifactUrl } from "./artifact-url.ts";
-import { IdleError, limitIdle } from "./idle-limit.ts";
-import { UploadSlots } from "./upload-slots.ts";
 
 /** The task that a file belongs to. */
 export interface FileOwner {
@@ -322,6 +324,140 @@ function refused(name: string, why: string): Refused {
 
 function shown(name: string): string {
   return name.slice(0, limits.artifactNameCharsMax);
+}
+
+/**
+ * Removes files that no task names: of submissions that a crash interrupted, and of attempts that came back.
+ * It runs after a start and from time to time, in the background.
+ */
+export function collectArtifacts(parts: {
+  readonly queue: Queue;
+  readonly artifacts: Artifacts;
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}): Job {
+  const { queue, artifacts, clock, logger, config } = parts;
+  const everyMs = config.artifactSweepSeconds * 1000;
+  let nextMs: number | undefined = clock.monotonicMs();
+  return {
+    name: "collect-artifacts",
+    nextMs: () => nextMs,
+    runOnce: async () => {
+      nextMs = everyMs > 0 ? clock.monotonicMs() + everyMs : undefined;
+      artifacts
+        .collect((id) => queue.artifactsOf(id))
+        .then((removed) => {
+          if (removed > 0) logger.info("artifacts without a result were removed", { removed });
+        })
+        .catch((error: unknown) => {
+          // They take room and nothing else; the next sweep tries again.
+          logger.warn("artifacts could not be checked", { error: String(error) });
+        });
+    },
+  };
+}
+
+/** How long a file waits for a slot. */
+const waitMsMax = 10_000;
+
+/**
+ * How many files are stored at the same time. One tenant has at most half of the slots, so that its slow
+ * files do not keep the others from storing any. Of those who wait, tenants take turns.
+ */
+export class UploadSlots {
+  readonly #clock: Clock;
+  readonly #shares: TenantShares;
+  readonly #waiting: Map<TenantId, Set<(isTaken: boolean) => void>> = new Map();
+
+  constructor(max: number, clock: Clock) {
+    this.#shares = new TenantShares(max);
+    this.#clock = clock;
+  }
+
+  /** False when there is no slot for the tenant now. */
+  takeNow(tenantId: TenantId): boolean {
+    if (!this.#shares.hasRoomFor(tenantId)) return false;
+    this.#shares.add(tenantId, 1);
+    return true;
+  }
+
+  /** False when there was none in time. */
+  async take(tenantId: TenantId): Promise<boolean> {
+    if (this.takeNow(tenantId)) return true;
+    return await new Promise((resolve) => {
+      const waiting = this.#waiting.get(tenantId) ?? new Set();
+      const finish = (isTaken: boolean): void => {
+        waiting.delete(finish);
+        if (waiting.size === 0) this.#waiting.delete(tenantId);
+        cancelTimer();
+        resolve(isTaken);
+      };
+      this.#waiting.set(tenantId, waiting.add(finish));
+      const cancelTimer = this.#clock.after(waitMsMax, () => finish(false));
+    });
+  }
+
+  giveBack(tenantId: TenantId): void {
+    this.#shares.add(tenantId, -1);
+    for (const [next, waiting] of this.#waiting) {
+      if (!this.takeNow(next)) continue;
+      // To the end: it is the turn of the others first.
+      this.#waiting.delete(next);
+      this.#waiting.set(next, waiting);
+      for (const finish of waiting) {
+        finish(true);
+        return;
+      }
+    }
+  }
+}
+
+const idleMsMax = 30_000;
+
+class IdleError extends Error {
+  constructor() {
+    super(`no data arrived for ${idleMsMax / 1000} seconds`);
+  }
+}
+
+/** Passes on the pieces of a body, and throws when none arrives for too long. */
+async function* limitIdle(
+  content: AsyncIterable<Uint8Array>,
+  clock: Clock,
+): AsyncGenerator<Uint8Array> {
+  const pieces = content[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await inTime(pieces.next(), clock);
+    if (next.done === true) return;
+    yield next.value;
+  }
+}
+
+function inTime<T>(promise: Promise<T>, clock: Clock): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(idleMsMax, () => reject(new IdleError()));
+    promise.finally(cancel).then(resolve, reject);
+  });
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+const unsafe = /[/\\\u0000-\u001f\u007f]/;
+/** Windows takes them for devices, whatever follows behind a dot. */
+const device = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)/i;
+
+/**
+ * What is wrong with a name; undefined when nothing is. A valid name is one path segment on every system and in every
+ * store.
+ */
+function problemOfName(name: string): string | undefined {
+  const max = limits.artifactNameCharsMax;
+  if (Buffer.byteLength(name) > max) return `the name has over ${max} bytes`;
+  const isPlain = name !== "" && name !== "." && name !== ".." && !unsafe.test(name);
+  if (!isPlain || !name.isWellFormed()) return "the name must be a plain file name";
+  if (device.test(name) || /[. ]$/.test(name))
+    return "the name means something else on some systems";
+  return undefined;
 }
 
 declare module "../../edge/operation.ts" {

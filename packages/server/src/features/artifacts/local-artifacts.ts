@@ -10,6 +10,8 @@ import { Readable } from "node:stream";
 import { promisify } from "node:util";
 import { FaultError } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
+import type { Config } from "../../config/settings.ts";
+import type { Clock } from "../../core/clock.ts";
 import {
   ArtifactFault,
   type ArtifactKey,
@@ -17,6 +19,16 @@ import {
   type ByteRange,
   type ListedArtifact,
 } from "./artifact-provider.ts";
+
+/** Opens the artifact store that the configuration names. The code for S3 is loaded only when it is used. */
+export async function openArtifactProvider(
+  settings: Config,
+  clock: Clock,
+): Promise<ArtifactProvider> {
+  if (settings.artifactProvider === "local") return new LocalArtifacts(settings.localArtifactsDir);
+  const { S3Artifacts } = await import("./s3-artifacts.ts");
+  return new S3Artifacts(settings, clock);
+}
 
 export class LocalArtifacts implements ArtifactProvider {
   /** The directory is of one server. */

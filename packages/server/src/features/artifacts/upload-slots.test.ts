@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { TenantId } from "@codeq/queue";
 import { SimClock, settle } from "@codeq/simulated";
-import { UploadSlots } from "./upload-slots.ts";
+import { UploadSlots } from "./artifacts.ts";
 
 const acme = "acme" as TenantId;
 const globex = "globex" as TenantId;

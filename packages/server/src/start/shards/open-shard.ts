@@ -24,8 +24,11 @@ import { StallWatch } from "../../core/sweeps/stall-watch.ts";
 import { Ticker } from "../../core/sweeps/ticker.ts";
 import { writeSeries } from "../../core/sweeps/write-series.ts";
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
-import type { ArtifactKey, ArtifactProvider } from "../../features/artifacts/artifact-provider.ts";
-import { artifactKey } from "../../features/artifacts/artifact-url.ts";
+import {
+  type ArtifactKey,
+  type ArtifactProvider,
+  artifactKey,
+} from "../../features/artifacts/artifact-provider.ts";
 import { LocalArtifacts } from "../../features/artifacts/local-artifacts.ts";
 import { Events } from "../../telemetry/events.ts";
 import type { Feed } from "../../telemetry/feed.ts";

@@ -16,7 +16,7 @@ import { hostAlone } from "../../core/shards/host-alone.ts";
 import type { ShardHost } from "../../core/shards/shard-host.ts";
 import { createPostWebhook } from "../../core/sweeps/deliver-webhooks.ts";
 import { Timestamps } from "../../core/timestamps.ts";
-import { openArtifactProvider } from "../../features/artifacts/open-provider.ts";
+import { openArtifactProvider } from "../../features/artifacts/local-artifacts.ts";
 import { Feed } from "../../telemetry/feed.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
