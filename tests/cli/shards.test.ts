@@ -179,14 +179,14 @@ test("doctor, log inspect and keys know shards", async (t) => {
   assert.equal(JSON.parse(listed.stdout).name, "ci");
 });
 
-test("Ctrl-C leaves the old data, and the command goes on when it is run again", async (t) => {
+test("Ctrl-C leaves the old data, and the command can be run again", async (t) => {
   const { dataDir, cli, start } = setup(t);
   const { server, api } = await start(1);
   const ids = await createAll(api, keys);
   await server.stop();
   const argv = ["shards", "migrate", "--to", "2", "--data-dir", dataDir];
   const child = startCommand(argv, { directory: cli.directory, env: {} });
-  // The journal is there before the first task is copied.
+  // The first line is written when tasks have been copied.
   const errors = child.process.stderr;
   await new Promise<void>((resolve) => errors?.once("data", () => resolve()));
   child.signal("SIGINT");

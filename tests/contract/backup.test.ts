@@ -1,23 +1,16 @@
 /** Backups of a running server, and data directories made from them. */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import test, { after, type TestContext } from "node:test";
-import {
-  positionsIn,
-  receiveBackup,
-} from "../../packages/server/src/core/backup/receive-backup.ts";
+import { positionsIn, receiveBackup } from "../../packages/server/src/core/backup/backups.ts";
 import {
   restoreBackup,
   verifyBackup,
 } from "../../packages/server/src/core/backup/restore-backup.ts";
-import {
-  beginRestore,
-  endRestore,
-} from "../../packages/server/src/core/backup/unfinished-restore.ts";
 import { type Reply, type RunningServer, setup, World } from "./setup.ts";
 
 const end = Number.MAX_SAFE_INTEGER;
@@ -285,8 +278,12 @@ test("no server starts where a restore did not finish", async (t) => {
   await backup(server, { name: "daily" });
   const dataDir = join(await folder(), "data");
   await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
-  beginRestore(dataDir);
+  // As a restore leaves it that ends before its stores are complete.
+  await mkdir(join(dataDir, "unfinished-stores"));
+  for (const name of ["kv", "log", "witness"]) {
+    await rename(join(dataDir, name), join(dataDir, "unfinished-stores", name));
+  }
   await assert.rejects(opened(t, dataDir), /a restore into .* did not finish.*codeq restore/s);
-  endRestore(dataDir);
+  await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
   await opened(t, dataDir);
 });

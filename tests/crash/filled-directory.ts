@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { SimClock, SimRandom } from "@codeq/simulated";
 import type { Config } from "../../packages/server/src/config/settings.ts";
+import { isUnsettled } from "../../packages/server/src/core/backup/replace-stores.ts";
 import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
 import { shardOf, shardOfKey } from "../../packages/server/src/core/shards/shard-of.ts";
 import { makeApiKey } from "../../packages/server/src/features/api-keys/operations.ts";
@@ -127,7 +128,7 @@ const derived = /^codeq\/(counts|bytes|q|ttl|idempo|meta)\//;
 
 /** Everything, after what has to hold for it was checked. */
 export async function readContents(dataDir: string, shards: number): Promise<Contents> {
-  assert.equal(existsSync(join(dataDir, "migration")), false);
+  assert.equal(isUnsettled(dataDir), false);
   assert.equal(existsSync(join(dataDir, `shard-${shards}`)), false);
   const entries = new Map<string, string>();
   const keys: Map<string, string>[] = [];

@@ -4,14 +4,14 @@
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, renameSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { type Op, openFiles, put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { shardOf, shardOfKey } from "../../packages/server/src/core/shards/shard-of.ts";
-import { lockDataDir } from "../../packages/server/src/start/open-data-dir.ts";
+import { lockDataDir, settleDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import {
   abortMigration,
   type Migrated,
@@ -146,11 +146,11 @@ test("1 -> 4 -> 3 -> 1: everything is there, in its shard, and nothing twice", a
   assert.deepEqual(again, { from: 1, to: 1, tasks: 0, setAside: 0, isResumed: false });
 });
 
-test("kill -9 at any moment: the next run goes on, and nothing is lost or doubled", async (t) => {
+test("kill -9 at any moment: the next run starts over or goes on, and nothing is lost or doubled", async (t) => {
   const { dataDir, before } = await setup(t, 1100);
   const random = new SimRandom(seed);
   const someMoment = (): { steps: number; afterMs: number } => ({
-    steps: 1 + random.int(14),
+    steps: 1 + random.int(50),
     afterMs: random.int(12),
   });
   let kills = 0;
@@ -166,7 +166,7 @@ test("kill -9 at any moment: the next run goes on, and nothing is lost or double
 test("kill -9 while the stores change places: the next run goes on from each step", async (t) => {
   const { dataDir, before } = await setup(t, 40);
   await migrate(dataDir, 2);
-  await stopAt(dataDir, 3, /^moveOut written/);
+  await stopAt(dataDir, 3, /^new-stores complete/);
   let kills = 0;
   // Each run makes one step and is killed in the next.
   while (!(await migrateAndKill(dataDir, 3, { steps: 1 }))) kills += 1;
@@ -196,29 +196,82 @@ test("what every shard has to know is in each of the new ones", async (t) => {
   for (const key of shared) assert.ok(keys.includes(key), key);
 });
 
-test("a server refuses data whose change is not finished, with the command to run", async (t) => {
-  const { dataDir, before } = await setup(t, 40);
-  await stopAt(dataDir, 3, /^tasks written/);
-  const names = readdirSync(dataDir);
-  for (const shards of ["1", "3"]) {
-    const { code, stderr } = await endOfServer({ dataDir, env: { CODEQ_SHARDS: shards } });
-    assert.equal(code, 4);
-    assert.match(
-      stderr,
-      /change to 3 shards .* not finished.*codeq shards migrate --to 3.*--abort/s,
-    );
+/** Where the number of shards has been changed as far as some step; undefined when there are fewer steps. */
+async function stoppedAfter(
+  filled: string,
+  to: number,
+  steps: number,
+): Promise<Stopped | undefined> {
+  const dataDir = `${filled}-${steps}`;
+  cpSync(filled, dataDir, { recursive: true });
+  let step = "";
+  let seen = 0;
+  const stopped = new Error("stopped");
+  const onStep = (what: string): void => {
+    step = what;
+    seen += 1;
+    if (seen === steps) throw stopped;
+  };
+  const failure = await migrate(dataDir, to, { onStep }).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (failure === undefined) return undefined;
+  assert.equal(failure, stopped);
+  return { dataDir, step };
+}
+
+interface Stopped {
+  readonly dataDir: string;
+  /** The last one. */
+  readonly step: string;
+}
+
+test("a crash at any step leaves the old data before the rename and the new data after it", async (t) => {
+  const { dataDir: filled, before } = await setup(t, 40);
+  await migrate(filled, 2);
+  let shards = 2;
+  let steps = 0;
+  for (;;) {
+    const stopped = await stoppedAfter(filled, 1, steps + 1);
+    if (stopped === undefined) break;
+    steps += 1;
+    if (stopped.step === "new-stores complete") shards = 1;
+    const { dataDir } = stopped;
+    // As the next start does it, and the one after it.
+    await settleDataDir(configOf(dataDir));
+    await settleDataDir(configOf(dataDir));
+    await assertSame(dataDir, shards, before);
+    rmSync(dataDir, { recursive: true });
   }
-  assert.deepEqual(readdirSync(dataDir), names);
-  await assert.rejects(migrate(dataDir, 2), /a change to 3 shards is not finished/);
-  // It can be given up as long as the old stores are in their places.
+  t.diagnostic(`${steps} steps`);
+  assert.equal(shards, 1);
+  assert.ok(steps > 15);
+});
+
+test("a server starts with the old data before the rename and with the new data after it", async (t) => {
+  const { dataDir, before } = await setup(t, 40);
+  await stopAt(dataDir, 3, /^verify/);
+  const early = await endOfServer({ dataDir, env: { CODEQ_SHARDS: "3" } });
+  assert.equal(early.code, 4);
+  assert.match(early.stderr, /created with shards=1.*codeq shards migrate --to 3/s);
+  await assertSame(dataDir, 1, before);
+  // An interrupted run can be repeated with another number, or cancelled.
+  await stopAt(dataDir, 3, /^verify/);
+  assert.equal((await migrate(dataDir, 2)).isResumed, true);
+  await assertSame(dataDir, 2, before);
+  await stopAt(dataDir, 3, /^verify/);
   assert.equal(await abortMigration({ config: configOf(dataDir) }), true);
   assert.equal(await abortMigration({ config: configOf(dataDir) }), false);
+  await assertSame(dataDir, 2, before);
+  await stopAt(dataDir, 1, /kv moved$/);
+  await assert.rejects(abortMigration({ config: configOf(dataDir) }), /cannot be undone/);
+  const late = await endOfServer({ dataDir, env: { CODEQ_SHARDS: "2" } });
+  assert.match(late.stderr, /created with shards=1.*codeq shards migrate --to 2/s);
   await assertSame(dataDir, 1, before);
   await stopAt(dataDir, 2, /kv moved$/);
-  const { stderr } = await endOfServer({ dataDir });
-  assert.match(stderr, /codeq shards migrate --to 2` to finish it\.\n/);
-  await assert.rejects(abortMigration({ config: configOf(dataDir) }), /cannot be undone/);
-  assert.equal((await migrate(dataDir, 2)).isResumed, true);
+  const result = { from: 1, to: 2, tasks: 40, setAside: 0, isResumed: true };
+  assert.deepEqual(await migrate(dataDir, 2), result);
   await assertSame(dataDir, 2, before);
 });
 
@@ -246,9 +299,20 @@ test("the key of a task that is gone is dropped, and those of the others are fou
 
 test("a new store that is not what it should be is never used", async (t) => {
   const { dataDir, before } = await setup(t, 200);
-  await stopAt(dataDir, 2, /^verify written/);
-  const fresh = join(dataDir, "migration", "new");
-  const keys = await keysOf(join(fresh, "shard-1"));
+  const shard = join(dataDir, "unfinished-stores", "shard-1");
+  let keys: string[] = [];
+  /** The new stores are changed after they were filled. */
+  const migrateSpoiled = (spoil: () => Promise<unknown>): Promise<Migrated> => {
+    const onStep = async (what: string): Promise<void> => {
+      if (what === "copied") await spoil();
+    };
+    return migrate(dataDir, 2, { onStep });
+  };
+  const look = migrateSpoiled(async () => {
+    keys = await keysOf(shard);
+    assert.fail("enough was seen");
+  });
+  await assert.rejects(look, /enough was seen/);
   const some = (prefix: string): string => keys.find((key) => key.startsWith(prefix)) as string;
   const spoiled = [
     ["payload", remove(some("codeq/payload/"))],
@@ -258,19 +322,22 @@ test("a new store that is not what it should be is never used", async (t) => {
     ["idempotency key", remove(some("codeq/idempo/"))],
     ["another key", put("codeq/idempo/acme/other", '["1","work",""]')],
     ["stored bytes", put(some("codeq/bytes/"), "1")],
+    ["counts", put(some("codeq/counts/"), "1 0 0 0 0")],
+    ["index key", remove(some("codeq/q/"))],
+    ["sequence", remove("codeq/meta/sequence")],
     ["what nobody had", put(`codeq/webhook/00000000000001/${"0".repeat(36)}`, "0")],
   ] as const;
   for (const [what, op] of spoiled) {
-    const undo = await change(join(fresh, "shard-1"), op);
-    await assert.rejects(migrate(dataDir, 2), /differ\(s\) between the old and the new/, what);
-    await undo();
+    const refused = migrateSpoiled(() => change(shard, op));
+    await assert.rejects(refused, /differs between the old and the new/, what);
   }
   const tasks = keys.filter((key) => key.startsWith("codeq/tasks/"));
-  const engine = await openStore(join(fresh, "shard-1"));
-  const row = engine.row((tasks[0] as string).slice("codeq/tasks/".length));
-  await engine.commit([{ before: row, after: undefined }]).done;
-  await engine[Symbol.asyncDispose]();
-  await assert.rejects(migrate(dataDir, 2), /task .* differ/);
+  const withoutTask = migrateSpoiled(async () => {
+    await using engine = await openStore(shard);
+    const row = engine.row((tasks[0] as string).slice("codeq/tasks/".length));
+    await engine.commit([{ before: row, after: undefined }]).done;
+  });
+  await assert.rejects(withoutTask, /the record codeq\/tasks\/.* differs/);
   // The old stores were never touched.
   assert.equal(await abortMigration({ config: configOf(dataDir) }), true);
   await assertSame(dataDir, 1, before);

@@ -11,14 +11,13 @@
  *
  * States: open, full (until there is space again), failed and closed (both final).
  */
-import { fullBackup, logBackup } from "./backup.ts";
-import type { BackupEnd, BackupPosition } from "./backup-format.ts";
 import type { Op } from "./batch-codec.ts";
 import type { EngineClock, EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
 import { assertSameStore, flush, readPosition, trimAll } from "./flusher.ts";
 import type { Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
+import { type BackupPosition, fullImage, type ImageBytes, logImage } from "./image.ts";
 import type { KvEntry, KvRange } from "./kv/kv.ts";
 import { Layers } from "./layers.ts";
 import type { RowCursor } from "./merged-scan.ts";
@@ -33,7 +32,6 @@ const overlayGrowthMax = 4;
 const waitingBytesMax = 64 * 1024 * 1024;
 /** How much of the log is kept for the next incremental backup. */
 const heldLogBytesMax = 1024 * 1024 * 1024;
-const lastKey = "~~";
 const noOps: readonly Op[] = [];
 /** A kv that met a full disk is retried when there is this much more room than at the last try. */
 const kvRoomBytes = 4 * 1024 * 1024;
@@ -335,28 +333,26 @@ export class Engine implements AsyncDisposable {
    * A backup in pieces: everything as it is now or, behind a record, the log from there on; undefined when
    * the log does not reach back so far. The log is then kept from where the backup ends.
    */
-  async backup(
-    store: string,
-    after: BackupPosition | undefined,
-  ): Promise<AsyncGenerator<Buffer, BackupEnd> | undefined> {
+  async backup(store: string, after: BackupPosition | undefined): Promise<ImageBytes | undefined> {
     await this.flushNow();
     const { kv, log, identity = 0, clock } = this.#options;
     const head = { version: 1, identity, store, timeMs: clock.nowMs() } as const;
     if (after === undefined) {
-      // Opened in the turn in which the position is read, so that both are the state after the same record.
-      const index = readPosition(kv);
-      const cursor = kv.cursor({ after: "", before: lastKey });
-      this.#heldFrom = index + 1;
-      return fullBackup(cursor, { ...head, kind: "full", index });
+      this.#heldFrom = readPosition(kv) + 1;
+      return fullImage(kv, { ...head, kind: "full" });
     }
     const isOther = after.identity !== undefined && after.identity !== identity;
     if (isOther || after.index + 1 < log.firstIndex || after.index > log.lastIndex)
       return undefined;
     const records = log.readFrom(after.index + 1);
-    const last = log.lastIndex;
-    return logBackup(records, { ...head, kind: "log", index: after.index }, (index) => {
-      this.#heldFrom = Math.max(index, last) + 1;
-    });
+    const image = logImage(records, { ...head, kind: "log", index: after.index });
+    return this.#thenHeld(image, log.lastIndex);
+  }
+
+  async *#thenHeld(image: ImageBytes, last: number): ImageBytes {
+    const end = yield* image;
+    this.#heldFrom = Math.max(end.index, last) + 1;
+    return end;
   }
 
   stats(): EngineStats {

@@ -1,12 +1,4 @@
-export {
-  type BackupEnd,
-  type BackupHead,
-  type BackupPosition,
-  type BackupSection,
-  readSections,
-} from "./backup-format.ts";
 export { create, type DecodedOp, type Op, opKinds, put, remove } from "./batch-codec.ts";
-export { copyEntries, goOnWith, makeDurable, moveToLog, writeEntries } from "./copy-entries.ts";
 export type { Disk, DiskDone, DiskFile } from "./disk/disk.ts";
 export { NodeDisk } from "./disk/node-disk.ts";
 export { ReadOnlyDisk } from "./disk/read-only-disk.ts";
@@ -19,7 +11,7 @@ export type {
   EngineStats,
 } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
-export { type Derive, readIdentity } from "./flusher.ts";
+export { type Derive, positionKey, readIdentity } from "./flusher.ts";
 export {
   assertSameLog,
   endedKey,
@@ -28,8 +20,27 @@ export {
   storedPlaceOf,
 } from "./follower.ts";
 export type { Commit, CommitWaiter, Group } from "./group.ts";
+export {
+  type BackupPosition,
+  continueWithLog,
+  entriesOf,
+  type ImageBytes,
+  type ImageFile,
+  type ImageSection,
+  installSnapshot,
+  isInstalling,
+  KvFiller,
+  moveToLog,
+  type RestoredStore,
+  readEntry,
+  readHead,
+  readSections,
+  restoreStore,
+  sealed,
+  snapshotOf,
+} from "./image.ts";
 export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";
-export { unseal } from "./kv/checked-value.ts";
+export { sealedEnd, unseal } from "./kv/checked-value.ts";
 export { DataLock } from "./kv/data-lock.ts";
 export type { Kv, KvBatch, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv/kv.ts";
 export { LevelKv, type LevelSizes, levelSizes } from "./kv/level-kv.ts";
@@ -60,13 +71,6 @@ export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts"
 export { OpenedParts } from "./opened-parts.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
 export {
-  type BackupFile,
-  type RestoredStore,
-  readEntry,
-  readHead,
-  restoreStore,
-} from "./restore-store.ts";
-export {
   type KeyWrites,
   type Row,
   type RowChange,
@@ -75,4 +79,3 @@ export {
   writeIndexKeys,
 } from "./row-codec.ts";
 export { salvageLog, salvageTables, type TellDamage } from "./salvage.ts";
-export { isInstalling, type SnapshotEnd, SnapshotReader, SnapshotWriter } from "./snapshot.ts";

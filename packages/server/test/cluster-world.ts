@@ -10,7 +10,6 @@ import {
   type LeaderName,
   MemoryKv,
   replicaTiming,
-  type SnapshotEnd,
 } from "@codeq/engine";
 import type { Change } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
@@ -244,17 +243,17 @@ export class SimNode {
   }
 
   /** The whole shard of another node, piece by piece. */
-  async #copy(shard: number, take: (piece: Buffer) => Promise<void>): Promise<SnapshotEnd> {
+  async #copy(shard: number, take: (piece: Buffer) => Promise<void>): Promise<void> {
     const { nodes, random } = this.#world;
     const clock = this.#clock();
     const donor = random.pick(nodes.filter((node) => node !== this && !node.isPaused));
     const snapshot = donor.shards[shard]?.snapshot();
     if (snapshot === undefined) throw new FaultError("behind", "not there");
     for (;;) {
-      const piece = await snapshot.next();
+      const next = await snapshot.next();
       await new Promise<void>((resolve) => void clock.after(random.int(20), resolve));
-      if (piece === undefined) return snapshot.end;
-      await take(piece);
+      if (next.done === true) return;
+      await take(next.value);
     }
   }
 

@@ -4,9 +4,9 @@
  */
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { FaultError, scrubTables } from "@codeq/server/data-dir";
+import { FaultError, isUnsettled, scrubTables } from "@codeq/server/data-dir";
 import { dataDirectoryOf } from "../local/data-directory.ts";
-import { hasMigration, shardsIn, storeName, storesIn } from "../local/shard-directories.ts";
+import { shardsIn, storeName, storesIn } from "../local/shard-directories.ts";
 import { bytes } from "../terminal/units.ts";
 import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
 
@@ -94,13 +94,14 @@ function checkUse(directory: string): Finding {
 /** Whether the data has as many shards as a server would be told. */
 export function checkShards({ call, config }: Patient): Finding[] {
   const directory = dataDirectoryOf(call, config);
-  const isNew = !existsSync(join(directory, "kv")) && !hasMigration(directory);
-  if (config.persistenceProvider === "memory" || isNew) return [];
-  if (hasMigration(directory)) {
+  if (config.persistenceProvider === "memory") return [];
+  if (isUnsettled(directory)) {
     const advice =
-      "run codeq shards migrate again to finish the change, or with --abort to cancel it";
-    return [fail("shards", "a change of the number of shards is not finished", advice)];
+      "run codeq shards migrate, restore, cluster init or cluster leave again; a start of the server " +
+      "finishes or cancels all of them except a restore";
+    return [warn("shards", "a command that replaces the stores was interrupted", advice)];
   }
+  if (!existsSync(join(directory, "kv"))) return [];
   const shards = shardsIn(directory);
   const found = Math.max(1, (shards.at(-1) ?? 0) + 1);
   if (shards.length > 0 && shards.length !== found) {

@@ -24,11 +24,6 @@ export function storesIn(directory: string): StoreDirectory[] {
   return [{ shard: "control", directory }, ...folders];
 }
 
-/** An unfinished change of the number of shards. */
-export function hasMigration(directory: string): boolean {
-  return existsSync(join(directory, "migration", "journal.json"));
-}
-
 /** As it stands in front of what is said about it; empty for the only store. */
 export function storeName({ shard }: StoreDirectory): string {
   if (shard === undefined) return "";

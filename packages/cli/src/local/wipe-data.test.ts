@@ -35,7 +35,7 @@ test("shards go too, and so does a change of their number that was not finished"
   for (const name of ["shard-0", "shard-1"]) await makeData(join(data, name));
   await wipeData(call, data);
   assert.deepEqual(readdirSync(data), []);
-  mkdirSync(join(data, "migration", "old", "kv"), { recursive: true });
+  mkdirSync(join(data, "new-stores", "kv"), { recursive: true });
   await wipeData(call, data);
   assert.deepEqual(readdirSync(data), []);
 });

@@ -9,27 +9,26 @@ import { DataLock, FaultError } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 
-const store = "kv";
-const migrating = "migration";
-const ours =
-  /^(kv|log|lock|witness|store\.json|artifacts|codeq\.pid|shard-\d+|migration|migration-given-up)$/;
+/** A server makes its store first, and nobody else has folders with the names of replaced stores. */
+const telling = /^(kv|(unfinished|new|old)-stores)$/;
+const others = /^(log|lock|witness|store\.json|artifacts|codeq\.pid|shard-\d+)$/;
+const isOurs = (name: string): boolean => telling.test(name) || others.test(name);
 
 export async function wipeData(call: Call, directory: string): Promise<void> {
   if (!existsSync(directory)) return;
   const names = readdirSync(directory);
   if (names.length === 0) return;
-  const foreign = names.find((name) => !ours.test(name));
+  const foreign = names.find((name) => !isOurs(name));
   if (foreign !== undefined)
     throw notOurs(`${directory} contains files that are not data of a server (${foreign})`);
-  // Others have a folder named log as well; a server makes its store first, and its shards are changed
-  // in a folder that nobody else has.
-  if (!names.includes(store) && !names.includes(migrating))
+  // Other programs have a folder named log as well.
+  if (!names.some((name) => telling.test(name)))
     throw notOurs(`${directory} does not look like the data of a server`);
   await checkUnused(directory);
   if (!call.options.has("yes") && !(await agrees(call, `Delete all tasks in ${directory}?`))) {
     throw new CliError("nothing was deleted", { exit: "interrupted", next: "remove --fresh" });
   }
-  for (const name of readdirSync(directory).filter((each) => ours.test(each))) {
+  for (const name of readdirSync(directory).filter(isOurs)) {
     rmSync(join(directory, name), { recursive: true, force: true });
   }
 }

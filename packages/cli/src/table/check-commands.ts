@@ -81,8 +81,8 @@ export const checkCommands: readonly CommandRow[] = [
     about: "Changes the number of shards of a data directory while the server is stopped.",
     details: [
       "Copies all tasks to new stores, compares them with the old stores, and then replaces the old",
-      "stores. Needs as much free space as the data takes. If it is interrupted, run it again; until it",
-      "has finished, the server refuses to start.",
+      "stores by one rename. Needs as much free space as the data takes. If it is interrupted before the",
+      "rename, the old stores stay in use; run it again.",
     ],
     options: [
       { name: "to", value: "number", about: "The new number of shards, from 1 to 64." },

@@ -4,13 +4,7 @@
  * exist yet, and reports that it waits.
  */
 import { createHash } from "node:crypto";
-import {
-  FaultError,
-  type LeaderName,
-  type SharedLog,
-  type SnapshotEnd,
-  type SnapshotReader,
-} from "@codeq/engine";
+import { FaultError, type LeaderName, type SharedLog } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../core/clock.ts";
 import { shardOf } from "../core/shards/shard-of.ts";
@@ -33,7 +27,7 @@ import {
   removeNode,
 } from "./membership.ts";
 import { type LogStatus, NodeLog, type ReplicaFiles, type StoredPlace } from "./node-log.ts";
-import { Peers, type PeerTls, type TakePiece } from "./peers.ts";
+import { Peers, type PeerTls, type Snapshot, type TakePiece } from "./peers.ts";
 import {
   type NewLog,
   type RepairedLog,
@@ -82,7 +76,7 @@ export interface ReplicaOpening {
   readonly rank: number;
   readonly onChange: () => void;
   /** Copies the shard from a node that has it. */
-  readonly copy: (take: TakePiece) => Promise<SnapshotEnd>;
+  readonly copy: (take: TakePiece) => Promise<void>;
 }
 
 export interface ControlOpening extends ReplicaOpening {
@@ -151,7 +145,7 @@ export class ClusterNode implements AsyncDisposable {
     const numbers = Array.from({ length: parts.shards }, (_, number) => number);
     const onCall: ConstructorParameters<typeof Peers>[0]["onCall"] = (shard, caller) =>
       this.#replicaOf(shard)?.call(caller);
-    const onSnapshot = (shard: number): SnapshotReader => {
+    const onSnapshot = (shard: number): Snapshot => {
       const replica = this.#replicaOf(shard);
       if (replica === undefined) throw new FaultError("behind", "this node is not there yet");
       return replica.snapshot();
@@ -471,7 +465,7 @@ export class ClusterNode implements AsyncDisposable {
     const { openReplica, openControl } = this.#parts;
     const rank = this.#rankOf(shard);
     const onChange = (): void => this.#changed(shard);
-    const copy = (take: TakePiece): Promise<SnapshotEnd> => this.#copy(shard, take);
+    const copy = (take: TakePiece): Promise<void> => this.#copy(shard, take);
     const opening = { shard, shared, rank, onChange, copy };
     if (shard !== controlNumber) return await openReplica(opening);
     const onWritten: ControlOpening["onWritten"] = (writes) => this.control.written(writes);
@@ -479,7 +473,7 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   /** Copies from the first other node that has the shard. */
-  async #copy(shard: number, take: TakePiece): Promise<SnapshotEnd> {
+  async #copy(shard: number, take: TakePiece): Promise<void> {
     const { nodes, self, logger } = this.#parts;
     const others = nodes.filter(({ id }) => id !== self.id);
     const turn = this.#copies++ % others.length;

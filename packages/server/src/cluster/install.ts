@@ -1,10 +1,10 @@
 /** Copies a shard from another node to a node that is new or too far behind. */
 import {
   assertSameLog,
+  installSnapshot,
   isInstalling,
   type Kv,
   type SharedLog,
-  SnapshotWriter,
 } from "@codeq/engine";
 import { Store } from "../core/store/store.ts";
 import type { ReplicaOpening } from "./cluster-node.ts";
@@ -22,7 +22,5 @@ export async function install({ kv, shared, copy }: InstallParts): Promise<void>
   assertSameLog(kv, shared.logId);
   const { first } = await shared.bounds();
   if (!isInstalling(kv) && first <= Store.slotOf(kv) + 1) return;
-  const writer = await SnapshotWriter.begin(kv);
-  const end = await copy((piece) => writer.add(piece));
-  await writer.finish(end, shared.logId);
+  await installSnapshot(kv, shared.logId, copy);
 }

@@ -13,10 +13,11 @@ import {
   type ReplicaStatus,
   type ReplicaTiming,
   type SharedLog,
-  SnapshotReader,
+  snapshotOf,
 } from "@codeq/engine";
 import type { Clock } from "../core/clock.ts";
 import { Store } from "../core/store/store.ts";
+import type { Snapshot } from "./peers.ts";
 import type { Caller, Hosting } from "./replicated-shard.ts";
 
 export interface LogReplicaParts {
@@ -96,8 +97,8 @@ export abstract class LogReplica implements AsyncDisposable {
   }
 
   /** Begins to read everything that this node has. Throws when it has nothing. */
-  snapshot(): SnapshotReader {
-    return new SnapshotReader(this.#kv);
+  snapshot(): Snapshot {
+    return snapshotOf(this.#kv);
   }
 
   /** See the replica. */

@@ -4,7 +4,7 @@
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { connect as connectTls, createServer as createTlsServer } from "node:tls";
-import { FaultError, type LeaderName, type SnapshotEnd, type SnapshotReader } from "@codeq/engine";
+import { FaultError, type LeaderName } from "@codeq/engine";
 import type { Clock } from "../core/clock.ts";
 import { DamagedMessage } from "../core/shards/message.ts";
 import { type Logger, SpacedWarnings } from "../telemetry/logger.ts";
@@ -81,7 +81,7 @@ export class Peers implements AsyncDisposable {
   }
 
   /** Copies a shard of another node, piece by piece; resolves when all pieces were taken. */
-  copy(node: LeaderName, shard: number, take: TakePiece): Promise<SnapshotEnd> {
+  copy(node: LeaderName, shard: number, take: TakePiece): Promise<void> {
     return this.#callsTo(node.address).copy(shard, take);
   }
 
@@ -163,14 +163,14 @@ export class Peers implements AsyncDisposable {
         else {
           hostings.get(channel)?.close();
           hostings.delete(channel);
-          void snapshots.get(channel)?.close();
+          void snapshots.get(channel)?.return(undefined);
           snapshots.delete(channel);
         }
       },
       onClose: (isUnknown) => {
         this.#served.delete(peer);
         for (const hosting of hostings.values()) hosting.close();
-        for (const snapshot of snapshots.values()) void snapshot.close();
+        for (const snapshot of snapshots.values()) void snapshot.return(undefined);
         if (isUnknown) this.#warnRefused(from);
       },
     });
@@ -233,19 +233,17 @@ export class Peers implements AsyncDisposable {
   ): Promise<void> {
     const snapshot = snapshots.get(channel);
     try {
-      const piece = await snapshot?.next();
-      if (piece !== undefined) {
-        peer.send(kinds.piece, channel, piece);
+      const next = await snapshot?.next();
+      if (next?.done === false) {
+        peer.send(kinds.piece, channel, next.value);
         return;
       }
-      const end = Buffer.from(JSON.stringify(snapshot?.end));
-      peer.send(kinds.whole, channel, end);
+      peer.send(next === undefined ? kinds.end : kinds.whole, channel, nothing);
     } catch (error) {
       this.#warn("a shard could not be copied to another node", { error: String(error) });
       peer.send(kinds.end, channel, nothing);
     }
     snapshots.delete(channel);
-    await snapshot?.close();
   }
 
   readonly #warn: Warn = (text, fields) => this.#warnings.warn(text, fields);
@@ -253,13 +251,13 @@ export class Peers implements AsyncDisposable {
 
 type Warn = (text: string, fields: Readonly<Record<string, unknown>>) => void;
 
-/** The methods by which another node reads a shard. */
-export type Snapshot = Pick<SnapshotReader, "next" | "end" | "close">;
+/** The bytes of an image, which another node reads. */
+export type Snapshot = AsyncGenerator<Buffer, unknown, void>;
 export type TakePiece = (piece: Buffer) => Promise<void>;
 
 interface Copying {
   readonly take: TakePiece;
-  readonly done: (end: SnapshotEnd) => void;
+  readonly done: () => void;
   readonly failed: (fault: FaultError) => void;
 }
 
@@ -352,7 +350,7 @@ class PeerCalls {
     };
   }
 
-  copy(shard: number, take: TakePiece): Promise<SnapshotEnd> {
+  copy(shard: number, take: TakePiece): Promise<void> {
     this.#channels += 1;
     const channel = this.#channels;
     return new Promise((resolve, reject) => {
@@ -399,10 +397,9 @@ class PeerCalls {
       );
       return;
     }
-    const end = kind === kinds.whole ? (jsonOf(body) as SnapshotEnd) : undefined;
     this.#copies.delete(channel);
-    if (end === undefined) failed(notCopied());
-    else done(end);
+    if (kind === kinds.whole) done();
+    else failed(notCopied());
   }
 
   #begin(kind: number, channel: number, shard: number): void {

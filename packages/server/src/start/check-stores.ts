@@ -5,7 +5,6 @@ import { FaultError } from "@codeq/engine";
 import type { Config } from "../config/settings.ts";
 import { checkKindFile, readKindFile, writeKindFile } from "../core/store/kind-file.ts";
 import type { Storage } from "./open-data-dir.ts";
-import { assertNoMigration } from "./shards/migration-journal.ts";
 import type { ShardName } from "./shards/open-shard.ts";
 
 /** Throws when the stores are not those of this configuration. Nothing is opened, and nothing written. */
@@ -14,7 +13,6 @@ export function checkStores(config: Config): void {
   const directory = resolve(config.dataDir);
   const root = readKindFile(directory);
   if (root === undefined) return;
-  assertNoMigration(directory);
   const { shards } = config;
   checkKindFile(directory, { shards });
   if (shards === 1) return;

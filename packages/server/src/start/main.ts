@@ -41,7 +41,7 @@ import {
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
-import { assertKindOfServer, openDataDir } from "./open-data-dir.ts";
+import { assertKindOfServer, openDataDir, settleDataDir } from "./open-data-dir.ts";
 import { drawUniform } from "./shards/open-shard.ts";
 import { openShardThreads } from "./shards/shard-threads.ts";
 import { stopRequested } from "./stop-requests.ts";
@@ -115,6 +115,7 @@ function onFailed(fault: FaultError): void {
 
 async function start(given: Given, logger: Logger): Promise<Running> {
   const { config } = given;
+  await settleDataDir(config);
   assertKindOfServer(config);
   const tls = startTls(given, logger);
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });

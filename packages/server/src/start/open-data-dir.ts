@@ -16,12 +16,11 @@ import {
   openFiles,
 } from "@codeq/engine";
 import type { Config } from "../config/settings.ts";
-import { assertRestored } from "../core/backup/unfinished-restore.ts";
+import { isUnsettled, replicasFolder, settleStores } from "../core/backup/replace-stores.ts";
 import type { Clock } from "../core/clock.ts";
 import { drawIdentity } from "../core/store/identity.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { assertNoMigration } from "./shards/migration-journal.ts";
 
 export interface Storage {
   readonly kv: Kv;
@@ -45,7 +44,7 @@ interface OpenParts {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** Of whoever changes the number of shards; without it an unfinished change is refused. */
+  /** Of whoever replaces the stores. */
   readonly lock?: HeldLock | undefined;
   /** Of the files of the log; default: 64 MiB. */
   readonly segmentBytes?: number | undefined;
@@ -80,9 +79,6 @@ export interface ReplicaStorage {
   readonly freeBytes: () => Promise<number>;
 }
 
-/** The folder of the data directory with the replicas of a cluster node. */
-export const replicasFolder = "replicas";
-
 /** The lock of the data directory is held by whoever opened its store. */
 export async function openReplica(config: Config, name: string): Promise<ReplicaStorage> {
   if (config.persistenceProvider === "memory") {
@@ -99,6 +95,14 @@ export async function openReplica(config: Config, name: string): Promise<Replica
 /** Whether this node has ever followed the log that this folder of replicas belongs to. */
 export function hasReplica(config: Config, folder: string): boolean {
   return existsSync(resolve(config.dataDir, replicasFolder, folder));
+}
+
+/** Finishes what an interrupted command that replaces the stores has left, so that the directory can be looked at. */
+export async function settleDataDir({ dataDir, persistenceProvider }: Config): Promise<void> {
+  const directory = resolve(dataDir);
+  if (persistenceProvider === "memory" || !isUnsettled(directory)) return;
+  await using _ = await lockDataDir(directory);
+  settleStores(directory);
 }
 
 /** Throws when the directory is of the other kind of server, whose tasks would not be seen. */
@@ -162,8 +166,7 @@ function open(
     openFiles(directory, {
       lock,
       onLocked: () => {
-        assertRestored(directory);
-        if (lock === undefined) assertNoMigration(directory);
+        if (lock === undefined) settleStores(directory);
       },
       durability: config.durability,
       segmentBytes,

@@ -1,24 +1,21 @@
 /** Creates a data directory from a backup, or verifies a backup by reading it the same way. */
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
-  type BackupFile,
+  DataLock,
   FaultError,
-  makeDurable,
-  openFiles,
+  type ImageFile,
   type RestoredStore,
   readEntry,
   restoreStore,
   unseal,
-  writeEntries,
 } from "@codeq/engine";
-import { formatEntry, readKind, type StoreKind } from "../store/format.ts";
-import { drawIdentity } from "../store/identity.ts";
+import { readKind, type StoreKind } from "../store/format.ts";
 import { formatKey } from "../store/keys.ts";
-import { storesInFile } from "./backup-container.ts";
-import { beginRestore, endRestore } from "./unfinished-restore.ts";
-import { backupFiles, storeNames } from "./write-backup.ts";
+import { storesIn } from "./backups.ts";
+import { replaceStores, unfinishedFolder } from "./replace-stores.ts";
+import { NewStore } from "./store-files.ts";
 
 export interface RestoredBackup {
   readonly stores: readonly {
@@ -26,7 +23,7 @@ export interface RestoredBackup {
     readonly entries: number;
     readonly records: number;
   }[];
-  /** The last change that is in it. */
+  /** Of the last change in it. */
   readonly lastMs: number;
 }
 
@@ -35,7 +32,7 @@ export async function verifyBackup(directory: string): Promise<RestoredBackup> {
   return restoreAll(directory, undefined, Number.MAX_SAFE_INTEGER);
 }
 
-/** The data directory has to be new or empty. */
+/** The data directory has to be new or empty, except for what an unfinished restore left. */
 export async function restoreBackup(parts: {
   readonly directory: string;
   readonly dataDir: string;
@@ -44,7 +41,8 @@ export async function restoreBackup(parts: {
 }): Promise<RestoredBackup> {
   const { directory, atMs } = parts;
   const dataDir = resolve(parts.dataDir);
-  if (existsSync(dataDir) && (await readdir(dataDir)).length > 0) {
+  const found = existsSync(dataDir) ? await readdir(dataDir) : [];
+  if (found.some((name) => name !== unfinishedFolder && name !== "lock")) {
     throw new FaultError(
       "format",
       `${dataDir} is not empty; restore into a new directory, and start the server on it`,
@@ -53,28 +51,28 @@ export async function restoreBackup(parts: {
   // Before anything is written.
   await restoreAll(directory, undefined, atMs);
   await mkdir(dataDir, { recursive: true, mode: 0o750 });
-  beginRestore(dataDir);
-  const restored = await restoreAll(directory, dataDir, atMs);
-  endRestore(dataDir);
-  return restored;
+  await using _ = await DataLock.take(dataDir);
+  return await replaceStores(dataDir, {
+    fill: (folder) => restoreAll(directory, folder, atMs),
+    replaced: [],
+  });
 }
 
 async function restoreAll(
   path: string,
-  dataDir: string | undefined,
+  into: string | undefined,
   atMs: number,
 ): Promise<RestoredBackup> {
   const { shards, stores } = await wholeBackup(path);
   const restored: (RestoredStore & { readonly store: string })[] = [];
   let of: number | undefined;
   for (const [store, files] of stores) {
-    // A cluster with one shard has what is not a task in a store of its own; a single server has one store.
+    // A cluster with one shard has a control store of its own; a single server has one store.
     const isRoot = store === "control" || shards === 1;
-    const folder = isRoot ? "" : store;
     const shard = Number(store.slice("shard-".length));
     const kind = isRoot ? { shards } : { shards, shard, of };
-    const target = dataDir === undefined ? undefined : { directory: join(dataDir, folder), kind };
-    const done = await restoreOne(files, target, atMs);
+    const directory = into === undefined ? undefined : join(into, isRoot ? "" : store);
+    const done = await restoreOne(files, { directory, kind }, atMs);
     of ??= done.identity;
     restored.push({ ...done, store });
   }
@@ -84,13 +82,13 @@ async function restoreAll(
   };
 }
 
-/** All stores of the server that was backed up. Stores that it had with more shards, earlier, are left out. */
+/** All stores of the server that was backed up. Stores from when it had more shards are left out. */
 async function wholeBackup(
   path: string,
-): Promise<{ readonly shards: number; readonly stores: Map<string, readonly BackupFile[]> }> {
+): Promise<{ readonly shards: number; readonly stores: Map<string, readonly ImageFile[]> }> {
   const found = await storesIn(path);
   const shards = await shardsOf(found.get("control")?.[0]);
-  const stores = new Map<string, readonly BackupFile[]>();
+  const stores = new Map<string, readonly ImageFile[]>();
   for (const name of ["control", ...Array.from({ length: shards }, (_, n) => `shard-${n}`)]) {
     const files = found.get(name);
     if (files !== undefined) stores.set(name, files);
@@ -102,7 +100,7 @@ async function wholeBackup(
   return { shards, stores };
 }
 
-async function shardsOf(control: BackupFile | undefined): Promise<number> {
+async function shardsOf(control: ImageFile | undefined): Promise<number> {
   const sealed = control && (await readEntry(control, formatKey));
   if (control === undefined || sealed === undefined) {
     throw new FaultError("format", `${control?.name} does not say how many shards the server had`);
@@ -110,45 +108,15 @@ async function shardsOf(control: BackupFile | undefined): Promise<number> {
   return readKind(() => unseal(formatKey, sealed))?.shards ?? 1;
 }
 
-/** The store at the root first. */
-async function storesIn(path: string): Promise<ReadonlyMap<string, readonly BackupFile[]>> {
-  const isFile = existsSync(path) && statSync(path).isFile();
-  const stores = isFile ? await storesInFile(path) : await storesInFolder(path);
-  if (stores.has("control")) return stores;
-  throw new FaultError("format", `there is no backup in ${path}`);
-}
-
-async function storesInFolder(directory: string): Promise<Map<string, readonly BackupFile[]>> {
-  const stores = new Map<string, readonly BackupFile[]>();
-  for (const store of existsSync(directory) ? await storeNames(directory) : []) {
-    stores.set(store, await backupFiles(join(directory, store)));
-  }
-  return stores;
-}
-
 async function restoreOne(
-  files: readonly BackupFile[],
-  target: { readonly directory: string; readonly kind: StoreKind } | undefined,
+  files: readonly ImageFile[],
+  { directory, kind }: { readonly directory: string | undefined; readonly kind: StoreKind },
   atMs: number,
 ): Promise<RestoredStore & { readonly identity?: number }> {
-  if (target === undefined) return restoreStore(files, undefined, atMs);
-  const { directory, kind } = target;
-  await mkdir(directory, { recursive: true, mode: 0o750 });
-  const opened = await openFiles(directory, {
-    durability: "fsync",
-    monotonicMs: () => performance.now(),
-    // Its records are counted from one again, so the next backup of it must not continue this one.
-    newIdentity: drawIdentity,
-    onRepair: () => {},
-  });
-  try {
-    const restored = await restoreStore(files, opened, atMs);
-    // The shard of a cluster does not know to which data directory it belongs now.
-    await writeEntries(opened.kv, [formatEntry(kind)]);
-    await makeDurable(opened.kv);
-    return { ...restored, identity: opened.identity };
-  } finally {
-    await opened.log.close();
-    await opened.kv.close();
-  }
+  if (directory === undefined) return restoreStore(files, undefined, atMs);
+  await using store = await NewStore.open(directory);
+  const restored = await restoreStore(files, store, atMs);
+  // The shard of a cluster does not know which data directory it belongs to now.
+  await store.finish(kind);
+  return { ...restored, identity: store.identity };
 }

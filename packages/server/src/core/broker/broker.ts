@@ -45,8 +45,13 @@ import {
   withAttached,
 } from "@codeq/queue";
 import type { Exceeded, Quotas } from "../../config/quotas.ts";
-import { type BackupReading, readBackup } from "../backup/read-backup.ts";
-import { type WantedBackup, type WrittenBackup, writeBackup } from "../backup/write-backup.ts";
+import {
+  type BackupReading,
+  readBackup,
+  type WantedBackup,
+  type WrittenBackup,
+  writeBackup,
+} from "../backup/backups.ts";
 import type { Clock } from "../clock.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import { type Counts, isEmpty, noCounts } from "../records/counts.ts";

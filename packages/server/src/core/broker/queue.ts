@@ -17,7 +17,7 @@ import type {
   WorkerId,
 } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
-import type { BackupReading } from "../backup/read-backup.ts";
+import type { BackupReading } from "../backup/backups.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Counts } from "../records/counts.ts";
 import type { Topic } from "../records/topic-record.ts";

@@ -45,7 +45,7 @@ export interface CountsOfQueue {
 
 /** Changes that were not flushed yet. */
 interface Unflushed {
-  readonly rows: Iterable<RowEntry>;
+  readonly rows: Iterable<Pick<RowEntry, "row" | "below">>;
   readonly entries: Iterable<readonly [string, OverlayEntry]>;
 }
 

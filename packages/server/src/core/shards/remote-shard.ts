@@ -6,7 +6,7 @@ import { type EngineState, FaultError } from "@codeq/engine";
 import type { NackRequest, NewTask, Returned, Submission, TaskId, TenantId } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
-import type { BackupReading } from "../backup/read-backup.ts";
+import type { BackupReading } from "../backup/backups.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";

@@ -19,7 +19,7 @@ import {
 import type { Exceeded, Quotas } from "../../config/quotas.ts";
 import type { Feed } from "../../telemetry/feed.ts";
 import { AbortGroups, endOfWait } from "../abort-groups.ts";
-import type { BackupReading } from "../backup/read-backup.ts";
+import type { BackupReading } from "../backup/backups.ts";
 import { askingWorkers } from "../broker/asking-workers.ts";
 import type { Claim } from "../broker/claim.ts";
 import type {

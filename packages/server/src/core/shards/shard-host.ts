@@ -7,7 +7,7 @@ import { FaultError } from "@codeq/engine";
 import type { Returned, TaskId, TenantId } from "@codeq/queue";
 import type { Feed, TaskEvent } from "../../telemetry/feed.ts";
 import { endOfWait } from "../abort-groups.ts";
-import { OpenBackups } from "../backup/read-backup.ts";
+import { OpenBackups } from "../backup/backups.ts";
 import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
 import type { Extended, ResultWait } from "../broker/queue.ts";

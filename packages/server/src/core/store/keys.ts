@@ -165,7 +165,7 @@ export function tenantOfStoredBytes(key: string): TenantId {
   return (name === "_" ? "" : name) as TenantId;
 }
 
-export const allAuditPrefix = "codeq/audit/";
+const allAuditPrefix = "codeq/audit/";
 export const auditPrefix = "codeq/audit/all/";
 export const auditOfPrefix = (tenant: TenantId): string => `codeq/audit/of/${tenant || "_"}/`;
 

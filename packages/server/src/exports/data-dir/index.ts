@@ -10,7 +10,8 @@ export {
   readLog,
   scrubTables,
 } from "@codeq/engine";
-export { positionsIn, receiveBackup } from "../../core/backup/receive-backup.ts";
+export { positionsIn, receiveBackup } from "../../core/backup/backups.ts";
+export { isUnsettled } from "../../core/backup/replace-stores.ts";
 export { restoreBackup, verifyBackup } from "../../core/backup/restore-backup.ts";
 export { type SalvagedTask, salvageTasks } from "../../core/backup/salvage-tasks.ts";
 export {

@@ -1,7 +1,7 @@
 /** Writes a backup of the running server: all tenants, tasks, API keys and audit records. */
 import { join } from "node:path";
 import type { ClusterStatus } from "../../cluster/cluster-node.ts";
-import { type WrittenBackup, writeBackup } from "../../core/backup/write-backup.ts";
+import { type WrittenBackup, writeBackup } from "../../core/backup/backups.ts";
 import type { Queue } from "../../core/broker/queue.ts";
 import type { Store } from "../../core/store/store.ts";
 import { type Operation, refusal } from "../../edge/operation.ts";

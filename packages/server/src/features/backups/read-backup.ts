@@ -1,5 +1,5 @@
 /** Gives a backup of the running server to a caller who stores it: all tenants, tasks, API keys and audit records. */
-import { type BackupReading, readBackup as readStore } from "../../core/backup/read-backup.ts";
+import { type BackupReading, readBackup as readStore } from "../../core/backup/backups.ts";
 import { type Answer, type Operation, refusal, type Server } from "../../edge/operation.ts";
 
 export interface ReadBackupInput {

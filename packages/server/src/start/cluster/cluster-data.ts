@@ -1,26 +1,22 @@
 /**
- * Turns the data directory of a server alone into that of the first node of a cluster, and back. No server has
- * it open meanwhile. New stores are filled beside the old ones, which stay as they are and are then moved into
- * a folder of their own; a run that was interrupted is done again, or goes on with the moves.
+ * Turns the data directory of a server alone into that of the first node of a cluster, and back. No server has the
+ * directory open meanwhile. The new stores are filled beside the old ones, which are then kept in a folder of their own.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { FaultError } from "@codeq/engine";
 import type { Config } from "../../config/settings.ts";
-import { makeReplica, makeStore, type StorePart } from "../../core/backup/store-copies.ts";
-import type { Clock } from "../../core/clock.ts";
-import { createLogger } from "../../telemetry/logger.ts";
-import { createMetrics } from "../../telemetry/metrics.ts";
 import {
-  type HeldLock,
-  lockDataDir,
-  openDataDir,
+  replaceStores,
   replicasFolder,
-  type Storage,
-} from "../open-data-dir.ts";
-import { assertNoMigration, syncDirectory } from "../shards/migration-journal.ts";
-import { rootFiles, shardFolders } from "../shards/migration-stores.ts";
-import { openStore } from "../shards/open-shard.ts";
+  rootFiles,
+  settleStores,
+  shardFolders,
+} from "../../core/backup/replace-stores.ts";
+import { makeReplica, makeStore, type StorePart } from "../../core/backup/store-files.ts";
+import type { Clock } from "../../core/clock.ts";
+import { type OldStore, type OldStoreParts, oldStores } from "../old-stores.ts";
+import { lockDataDir } from "../open-data-dir.ts";
 
 export interface ClusterDataParts {
   readonly config: Config;
@@ -34,109 +30,61 @@ export interface ConvertedData {
   readonly before: string;
 }
 
-/** What a node that was a server alone begins its logs with. */
+/** What a node that was a server alone begins its logs with: their identities, by the names of the replicas. */
 interface Origin {
   readonly logs: Readonly<Record<string, number>>;
-  /** The folder for the files of the server alone, and whether they are there. */
-  readonly before: string;
-  readonly isMoved: boolean;
-}
-
-interface Leaving extends ConvertedData {
-  readonly isComplete: true;
 }
 
 const originFile = "origin.json";
-const leavingFile = "leaving.json";
-const newReplicas = "replicas.new";
-const newStores = "alone.new";
-const beforeInit = "before-cluster";
-const beforeLeave = "before-alone";
 
 /** Which logs this directory begins, by the names of their replicas. */
 export function logsToBegin(config: Config): Origin["logs"] {
-  return readOrigin(resolve(config.dataDir))?.logs ?? {};
+  const path = join(resolve(config.dataDir), replicasFolder, originFile);
+  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Origin).logs : {};
 }
 
-/** Throws a fault that says what to do. The data is as it was, or the next run goes on. */
+/** Throws a fault that says what to do. The data is unchanged then. */
 export async function initCluster(parts: ClusterDataParts): Promise<ConvertedData> {
-  const directory = resolve(parts.config.dataDir);
-  await using lock = await lockDataDir(directory);
-  assertNoMigration(directory);
-  const replicas = join(directory, replicasFolder);
-  let entries = 0;
-  if (!existsSync(replicas)) {
-    if (!existsSync(join(directory, "kv"))) throw nothingThere(directory);
-    const made = join(directory, newReplicas);
-    rmSync(made, { recursive: true, force: true });
-    entries = await fillReplicas(parts, made, lock);
-    renameSync(made, replicas);
-    syncDirectory(directory);
-  }
-  const origin = readOrigin(directory);
-  if (origin === undefined || origin.isMoved) throw alreadyNode(directory);
-  const { before } = origin;
-  moveInto(before, directory, [...rootFiles, ...shardFolders(parts.config.shards)]);
-  writeFileSync(join(replicas, originFile), JSON.stringify({ ...origin, isMoved: true }));
-  syncDirectory(replicas);
-  return { shards: parts.config.shards, entries, before };
+  const { shards } = parts.config;
+  return await convert(parts, {
+    before: "before-cluster",
+    replaced: [...rootFiles, ...shardFolders(shards)],
+    check: (directory) => {
+      if (existsSync(join(directory, replicasFolder))) throw alreadyNode(directory);
+      if (!existsSync(join(directory, "kv"))) throw nothingThere(directory);
+    },
+    fill: (old, folder) => fillReplicas(old, join(folder, replicasFolder)),
+  });
 }
 
-async function fillReplicas(
-  parts: ClusterDataParts,
-  made: string,
-  lock: HeldLock,
-): Promise<number> {
-  const { shards, dataDir } = parts.config;
+async function fillReplicas(parts: OldStoreParts, made: string): Promise<number> {
+  const { shards } = parts.config;
   const logs: Record<string, number> = {};
   let entries = 0;
-  const fill = async (name: string, kv: Storage["kv"], part: StorePart): Promise<void> => {
+  const fill = async (name: string, { kv }: OldStore, part: StorePart): Promise<void> => {
     const copied = await makeReplica(join(made, name), kv, part);
     logs[name] = copied.identity;
     entries += copied.entries;
   };
-  let of: number | undefined;
-  {
-    await using root = await openAlone(parts, dataDir, { lock });
-    of = root.identity;
-    await fill("control", root.kv, "control");
-    if (shards === 1) await fill("shard-0", root.kv, "tasks");
+  for await (const store of oldStores(parts, shards)) {
+    if (store.folder === "") await fill("control", store, "control");
+    else await fill(store.folder, store, "all");
+    if (shards === 1) await fill("shard-0", store, "tasks");
   }
-  for (const [number, folder] of shardFolders(shards).entries()) {
-    await using shard = await openAlone(parts, join(dataDir, folder), { shard: { number, of } });
-    await fill(folder, shard.kv, "all");
-  }
-  const before = freeName(resolve(dataDir), beforeInit);
-  const origin: Origin = { logs, before, isMoved: false };
-  writeFileSync(join(made, originFile), JSON.stringify(origin));
-  syncDirectory(made);
+  writeFileSync(join(made, originFile), JSON.stringify({ logs }));
   return entries;
 }
 
-/** Throws a fault that says what to do. The data is as it was, or the next run goes on. */
+/** Throws a fault that says what to do. The data is unchanged then. */
 export async function leaveCluster(parts: ClusterDataParts): Promise<ConvertedData> {
-  const directory = resolve(parts.config.dataDir);
-  await using _lock = await lockDataDir(directory);
-  const journal = join(directory, leavingFile);
-  const made = join(directory, newStores);
-  if (!existsSync(journal)) {
-    if (!existsSync(join(directory, replicasFolder))) throw noNode(directory);
-    rmSync(made, { recursive: true, force: true });
-    const entries = await fillStores(parts.config, made);
-    const before = freeName(directory, beforeLeave);
-    const leaving: Leaving = { shards: parts.config.shards, entries, before, isComplete: true };
-    writeFileSync(journal, JSON.stringify(leaving));
-    syncDirectory(directory);
-  }
-  const { shards, entries, before } = JSON.parse(readFileSync(journal, "utf8")) as Leaving;
-  moveInto(before, directory, [replicasFolder, ...rootFiles]);
-  for (const name of [...rootFiles, ...shardFolders(shards)]) {
-    if (existsSync(join(made, name))) renameSync(join(made, name), join(directory, name));
-  }
-  syncDirectory(directory);
-  rmSync(made, { recursive: true, force: true });
-  rmSync(journal);
-  return { shards, entries, before };
+  return await convert(parts, {
+    before: "before-alone",
+    replaced: [replicasFolder, ...rootFiles],
+    check: (directory) => {
+      if (!existsSync(join(directory, replicasFolder))) throw noNode(directory);
+    },
+    fill: ({ config }, folder) => fillStores(config, folder),
+  });
 }
 
 async function fillStores({ dataDir, shards }: Config, made: string): Promise<number> {
@@ -151,65 +99,45 @@ async function fillStores({ dataDir, shards }: Config, made: string): Promise<nu
   return entries;
 }
 
-/** A store of a server alone, whose kv has everything. */
-async function openAlone(
-  { config, clock }: ClusterDataParts,
-  directory: string,
-  parts: {
-    readonly lock?: HeldLock;
-    readonly shard?: { readonly number: number; readonly of: number | undefined };
-  },
-): Promise<AsyncDisposable & Pick<Storage, "kv" | "identity">> {
-  // What there is to say comes back as a fault.
-  const logger = createLogger({
-    level: "error",
-    format: "json",
-    nowMs: () => clock.nowMs(),
-    write: () => {},
-  });
-  const metrics = createMetrics({ commandsMax: 1 });
-  const { lock, shard } = parts;
-  const files = { ...config, dataDir: directory };
-  const storage = await openDataDir(files, { clock, metrics, logger, lock });
-  const store = await openStore({
-    config,
-    clock,
-    logger,
-    metrics,
-    storage,
-    defer: (run) => void setImmediate(run),
-    onState: () => {},
-    shard,
-  });
-  await store.flushNow();
-  return {
-    kv: storage.kv,
-    ...(storage.identity === undefined ? {} : { identity: storage.identity }),
-    [Symbol.asyncDispose]: async () => store[Symbol.asyncDispose](),
-  };
+interface Conversion {
+  /** The folder for the old files, with a number where there is one already. */
+  readonly before: string;
+  readonly replaced: readonly string[];
+  readonly check: (directory: string) => void;
+  /** Returns how many entries it has copied. */
+  readonly fill: (old: OldStoreParts, folder: string) => Promise<number>;
 }
 
-/** What was moved before an interruption is left where it is. */
-function moveInto(folder: string, from: string, names: readonly string[]): void {
-  mkdirSync(folder, { recursive: true, mode: 0o750 });
-  for (const name of names) {
-    const isLeft = existsSync(join(from, name)) && !existsSync(join(folder, name));
-    if (isLeft) renameSync(join(from, name), join(folder, name));
-  }
-  syncDirectory(from);
-  syncDirectory(folder);
+async function convert(
+  parts: ClusterDataParts,
+  { before, replaced, check, fill }: Conversion,
+): Promise<ConvertedData> {
+  const directory = resolve(parts.config.dataDir);
+  await using lock = await lockDataDir(directory);
+  const done = settleStores(directory);
+  if (isConverted(done) && done.before.startsWith(join(directory, before))) return done;
+  check(directory);
+  const kept = freeName(directory, before);
+  return await replaceStores(directory, {
+    replaced,
+    before: kept,
+    fill: async (folder) => ({
+      shards: parts.config.shards,
+      entries: await fill({ ...parts, lock }, folder),
+      before: join(directory, kept),
+    }),
+  });
+}
+
+function isConverted(result: unknown): result is ConvertedData {
+  return typeof result === "object" && result !== null && "before" in result;
 }
 
 function freeName(directory: string, name: string): string {
   for (let number = 1; ; number += 1) {
-    const path = join(directory, number === 1 ? name : `${name}-${number}`);
-    if (!existsSync(path)) return path;
+    const free = number === 1 ? name : `${name}-${number}`;
+    if (!existsSync(join(directory, free))) return free;
   }
-}
-
-function readOrigin(directory: string): Origin | undefined {
-  const path = join(directory, replicasFolder, originFile);
-  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Origin) : undefined;
 }
 
 function nothingThere(directory: string): FaultError {

@@ -12,7 +12,7 @@ import type { NewLog } from "../../cluster/repair.ts";
 import { controlNumber, nameOf } from "../../cluster/replicated-shard.ts";
 import type { ClusterNode as NamedNode } from "../../config/cluster.ts";
 import type { Config } from "../../config/settings.ts";
-import { slotOfCopies } from "../../core/backup/store-copies.ts";
+import { slotOfCopies } from "../../core/backup/store-files.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { hasReplica } from "../open-data-dir.ts";
 import { logsToBegin } from "./cluster-data.ts";

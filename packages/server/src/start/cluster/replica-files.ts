@@ -5,8 +5,8 @@ import { type Kv, moveToLog, readIdentity, storedPlaceOf } from "@codeq/engine";
 import type { ReplicaFiles } from "../../cluster/node-log.ts";
 import { controlNumber } from "../../cluster/replicated-shard.ts";
 import type { Config } from "../../config/settings.ts";
-import { hasReplica, openReplica, replicasFolder } from "../open-data-dir.ts";
-import { syncDirectory } from "../shards/migration-journal.ts";
+import { replicasFolder, syncPath } from "../../core/backup/replace-stores.ts";
+import { hasReplica, openReplica } from "../open-data-dir.ts";
 
 export function replicaFiles(config: Config, shard: number): ReplicaFiles {
   const name = replicaName(shard);
@@ -34,7 +34,7 @@ export function replicaFiles(config: Config, shard: number): ReplicaFiles {
         const aside = resolve(replicas, `${name}.before-repair-${number}`);
         if (existsSync(aside)) continue;
         renameSync(resolve(replicas, name), aside);
-        syncDirectory(replicas);
+        syncPath(replicas);
         return aside;
       }
     },

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { positionKey } from "./flusher.ts";
 import { storedPlaceOf } from "./follower.ts";
+import { installSnapshot, isInstalling, snapshotOf } from "./image.ts";
 import { checksumBytes, seal } from "./kv/checked-value.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
-import { isInstalling, type SnapshotEnd, SnapshotReader, SnapshotWriter } from "./snapshot.ts";
 
 const identity = 99;
 
@@ -25,35 +25,38 @@ function filled(): Map<string, Buffer> {
   return new Map([...entries, [positionKey, position]]);
 }
 
-async function piecesOf(
-  contents: Map<string, Buffer>,
-): Promise<{ readonly pieces: readonly Buffer[]; readonly end: SnapshotEnd }> {
-  const reader = new SnapshotReader(new MemoryKv({ contents }));
+async function piecesOf(contents: Map<string, Buffer>): Promise<readonly Buffer[]> {
   const pieces: Buffer[] = [];
-  for (let piece = await reader.next(); piece !== undefined; piece = await reader.next()) {
-    pieces.push(piece);
-  }
-  return { pieces, end: reader.end };
+  for await (const piece of snapshotOf(new MemoryKv({ contents }))) pieces.push(piece);
+  return pieces;
 }
+
+/** A copy that hands out these pieces, and then does something else. */
+function copyOf(pieces: readonly Buffer[], then = (): void => {}): Copy {
+  return async (take) => {
+    for (const piece of pieces) await take(piece);
+    then();
+  };
+}
+
+type Copy = Parameters<typeof installSnapshot>[2];
 
 describe("a snapshot", () => {
   test("takes the place of everything that was there", async () => {
     const source = filled();
-    const { pieces, end } = await piecesOf(source);
+    const pieces = await piecesOf(source);
     assert.ok(pieces.length > 2);
     const contents = new Map([["codeq/tasks/old", Buffer.from("old")]]);
     const kv = new MemoryKv({ contents });
-    const writer = await SnapshotWriter.begin(kv);
-    for (const piece of pieces) await writer.add(piece);
-    assert.equal(isInstalling(kv), true);
-    await writer.finish(end, identity);
+    const stillInstalling = (): void => assert.equal(isInstalling(kv), true);
+    await installSnapshot(kv, identity, copyOf(pieces, stillInstalling));
     assert.equal(isInstalling(kv), false);
     assert.deepEqual(new Map([...contents].sort()), new Map([...source].sort()));
     assert.equal(storedPlaceOf(kv).slot, 30);
   });
 
   test("is durable when it counts: a restart does not take it back", async () => {
-    const { pieces, end } = await piecesOf(filled());
+    const pieces = await piecesOf(filled());
     const calls: string[] = [];
     const files = {
       noteWritten: async (index: number) => {
@@ -67,47 +70,50 @@ describe("a snapshot", () => {
       reclaim: () => Promise.resolve(),
       scrub: () => Promise.resolve(),
     };
-    const writer = await SnapshotWriter.begin(Object.assign(new MemoryKv(), { files }));
-    for (const piece of pieces) await writer.add(piece);
-    await writer.finish(end, identity);
+    const kv = Object.assign(new MemoryKv(), { files });
+    await installSnapshot(kv, identity, copyOf(pieces));
     assert.deepEqual(calls, ["written up to 12", "made durable"]);
   });
 
   test("that was interrupted is known, and begun again from nothing", async () => {
-    const { pieces, end } = await piecesOf(filled());
+    const pieces = await piecesOf(filled());
     const contents = filled();
     const kv = new MemoryKv({ contents });
-    const writer = await SnapshotWriter.begin(kv);
-    await writer.add(pieces[0] as Buffer);
+    const gone = new Error("the other node went away");
+    const cut = copyOf(pieces.slice(0, 2), () => {
+      throw gone;
+    });
+    await assert.rejects(installSnapshot(kv, identity, cut), gone);
     assert.equal(isInstalling(kv), true);
-    assert.throws(() => new SnapshotReader(kv), { code: "behind" });
-    const again = await SnapshotWriter.begin(kv);
-    for (const piece of pieces) await again.add(piece);
-    await again.finish(end, identity);
+    assert.throws(() => snapshotOf(kv), { code: "behind" });
+    await installSnapshot(kv, identity, copyOf(pieces));
     assert.equal(isInstalling(kv), false);
     assert.equal(contents.size, 4501);
   });
 
   test("is refused when a piece is missing, changed, or of another log", async () => {
-    const { pieces, end } = await piecesOf(filled());
+    const pieces = await piecesOf(filled());
     const changed = Buffer.from(pieces[1] as Buffer);
     changed[changed.length - 1] = (changed.at(-1) as number) ^ 1;
-    const lots = [pieces.slice(1), [pieces[0] as Buffer, changed, ...pieces.slice(2)]];
+    const lots = [
+      pieces.slice(1),
+      pieces.slice(0, -1),
+      pieces.toSpliced(2, 1),
+      [pieces[0] as Buffer, changed, ...pieces.slice(2)],
+    ];
     for (const given of lots) {
       const kv = new MemoryKv();
-      const writer = await SnapshotWriter.begin(kv);
-      for (const piece of given) await writer.add(piece);
-      await assert.rejects(writer.finish(end, identity), { code: "storage_failed" });
+      const installed = installSnapshot(kv, identity, copyOf(given));
+      await assert.rejects(installed, { code: "storage_failed" });
       assert.equal(isInstalling(kv), true);
     }
     const kv = new MemoryKv();
-    const writer = await SnapshotWriter.begin(kv);
-    for (const piece of pieces) await writer.add(piece);
-    await assert.rejects(writer.finish(end, identity + 1), { code: "corrupt" });
+    const installed = installSnapshot(kv, identity + 1, copyOf(pieces));
+    await assert.rejects(installed, { code: "corrupt" });
     assert.equal(isInstalling(kv), true);
   });
 
   test("is not made of a node that has nothing", () => {
-    assert.throws(() => new SnapshotReader(new MemoryKv()), { code: "behind" });
+    assert.throws(() => snapshotOf(new MemoryKv()), { code: "behind" });
   });
 });
