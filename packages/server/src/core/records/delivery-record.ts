@@ -1,12 +1,38 @@
 /**
- * The outcome of the callback of a task, as text: the last tries, and whether it waits, was delivered or was
- * given up. A callback that was given up is also in an index of its tenant, by time.
+ * The callback of a task: the job to send it, ordered by due time, and its outcome, as text: the last tries, and
+ * whether it waits, was delivered or was given up. A callback that was given up is also in an index of its tenant, by
+ * time.
  */
 import { put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
-import { deliveryKey, undeliveredKey, webhookKey } from "../store/keys.ts";
+import {
+  deliveryKey,
+  endOf,
+  sortable,
+  undeliveredKey,
+  webhookKey,
+  webhookPrefix,
+} from "../store/keys.ts";
 import type { RecordWrite } from "../store/store.ts";
 import { parseRecord } from "./parse-record.ts";
+
+export interface WebhookJob {
+  /** Orders the jobs by time and task; opaque outside the store. */
+  readonly key: string;
+  readonly dueMs: number;
+  readonly id: TaskId;
+  /** How many tries there were. */
+  readonly tries: number;
+}
+
+/** Bounds before the first job and after the last. */
+export const firstWebhook: string = webhookPrefix;
+export const lastWebhook: string = endOf(webhookPrefix);
+
+/** The bound before the first job that is due at this time. */
+export function webhooksFrom(dueMs: number): string {
+  return webhookPrefix + sortable(dueMs);
+}
 
 export interface DeliveryTry {
   readonly atMs: number;

@@ -35,7 +35,7 @@ import {
   lastWebhook,
   type WebhookJob,
   webhooksFrom,
-} from "../records/webhook-job.ts";
+} from "../records/delivery-record.ts";
 import { idempotencyKeyOf, payloadKey, resultKey, taskKey } from "./keys.ts";
 import type { Store } from "./store.ts";
 

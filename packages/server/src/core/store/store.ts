@@ -44,6 +44,7 @@ import {
   decodeCounts,
   deriveCounts,
 } from "../records/counts.ts";
+import type { WebhookJob } from "../records/delivery-record.ts";
 import {
   type DeliveryLog,
   decodeDelivery,
@@ -61,7 +62,6 @@ import {
 import { decodeSigning, type SigningSecret } from "../records/signing-record.ts";
 import { decodeTopic, type Topic } from "../records/topic-record.ts";
 import { decodeTriage, type Triage } from "../records/triage-record.ts";
-import type { WebhookJob } from "../records/webhook-job.ts";
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import {
   allPendingPrefix,

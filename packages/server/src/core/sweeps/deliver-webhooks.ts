@@ -30,7 +30,7 @@ import {
   lastWebhook,
   type WebhookJob,
   webhooksFrom,
-} from "../records/webhook-job.ts";
+} from "../records/delivery-record.ts";
 import type { RecordWrite } from "../store/store.ts";
 import type { Timestamps } from "../timestamps.ts";
 import type { Job } from "./ticker.ts";
