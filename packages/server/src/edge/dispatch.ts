@@ -11,7 +11,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import { type Authenticator, bearerToken, isForAdmins } from "./access/authenticator.ts";
 import { everyTenant, type Identity, isTenantId } from "./access/identity.ts";
 import { auditCall, auditRefusal } from "./audit/audit-calls.ts";
-import type { Actor, Origin } from "./audit/audit-event.ts";
+import type { Actor, Origin } from "./audit/audit-record.ts";
 import { Gate } from "./gate.ts";
 import {
   type Admission,

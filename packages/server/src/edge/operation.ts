@@ -21,7 +21,7 @@ import type { FeedSummaries } from "../telemetry/feed-summaries.ts";
 import type { ApiKeys } from "./access/api-keys.ts";
 import type { AccessKind } from "./access/authenticator.ts";
 import type { Identity, Scope } from "./access/identity.ts";
-import type { Origin } from "./audit/audit-event.ts";
+import type { Origin } from "./audit/audit-record.ts";
 import type { AuditTrail } from "./audit/audit-trail.ts";
 import type { ConnectedWorkers } from "./connected-workers.ts";
 

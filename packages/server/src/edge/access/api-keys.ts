@@ -9,6 +9,7 @@
  * - The time of the last use is noted in memory and written from time to time; a crash loses at most the
  *   latest notes.
  */
+
 import { hash, timingSafeEqual } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
@@ -17,6 +18,7 @@ import type { Clock } from "../../core/clock.ts";
 import { type ControlRecords, changeIn, idIn } from "../../core/control/control-records.ts";
 import type { ControlListener, ControlStore } from "../../core/control/control-store.ts";
 import type { RecordText } from "../../core/store/store.ts";
+import type { Job } from "../../core/sweeps/ticker.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
 import type { AuditEntry } from "../audit/audit-trail.ts";
 import {
@@ -323,3 +325,12 @@ const scopesOfRole = {
   admin: [adminScope],
   operator: [operatorScope],
 } as const;
+
+/** Writes when API keys were last used: many keys at once, and each key only at long intervals. */
+export function writeApiKeyUses(apiKeys: ApiKeys): Job {
+  return {
+    name: "write-api-key-uses",
+    nextMs: () => apiKeys.writeUsesAtMs,
+    runOnce: () => apiKeys.writeUses(),
+  };
+}

@@ -4,8 +4,7 @@ import { SimClock, SimIssuer, settle } from "@codeq/simulated";
 import { Ticker } from "../../core/sweeps/ticker.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
-import { KeySet } from "./key-set.ts";
-import { refreshKeySets } from "./refresh-key-sets.ts";
+import { KeySet, refreshKeySets } from "./key-set.ts";
 import { Revocations } from "./token-provider.ts";
 
 const config = {

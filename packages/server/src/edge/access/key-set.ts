@@ -8,11 +8,13 @@
  * A key that a fetch no longer finds is dropped, and everything that rests on it with it. A key that
  * nobody has heard of causes a fetch, but no more than one per interval, whoever sends such tokens.
  */
+
 import type { ErrorCode } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
 import type { JwksProviderConfig } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type MaybePromise, whenKnown } from "../../core/maybe-promise.ts";
+import type { Job } from "../../core/sweeps/ticker.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { requestText } from "./request-text.ts";
@@ -190,4 +192,18 @@ export class KeySet implements Disposable {
     for (const key of gone) key.drop();
     if (gone.length > 0) this.#parts.revocations.announce();
   }
+}
+
+/** Fetches the keys of identity servers again before they expire. Nothing waits for a fetch. */
+export function refreshKeySets(keySets: readonly KeySet[]): Job {
+  return {
+    name: "refresh-key-sets",
+    nextMs: () => {
+      const next = keySets.map((each) => each.nextMs()).filter((ms) => ms !== undefined);
+      return next.length === 0 ? undefined : Math.min(...next);
+    },
+    runOnce: async () => {
+      for (const each of keySets) each.work();
+    },
+  };
 }

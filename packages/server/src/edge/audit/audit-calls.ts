@@ -3,8 +3,7 @@ import { type ErrorCode, errors } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
 import { everyTenant } from "../access/identity.ts";
 import type { Answer, Call, Operation, Server } from "../operation.ts";
-import { type Actor, auditEventOf } from "./audit-event.ts";
-import type { AuditEvent } from "./audit-record.ts";
+import { type Actor, type AuditEvent, auditEventOf } from "./audit-record.ts";
 
 /** Refusals that say who somebody is or what it may do, not what is the matter with a request. */
 const aboutAccess: ReadonlySet<ErrorCode> = new Set([

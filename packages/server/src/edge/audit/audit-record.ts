@@ -2,12 +2,14 @@
  * Audit records as text: a JSON array, one position per field. A record is stored under its id, ordered by
  * time with the newest first; a second key under its tenant holds only the id.
  */
+
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import type { NameRange, RecordKind } from "../../core/control/control-records.ts";
 import { parseRecord } from "../../core/records/parse-record.ts";
 import { auditOfPrefix, auditPrefix, newestFirst } from "../../core/store/keys.ts";
 import type { RecordWrite } from "../../core/store/store.ts";
+import type { Identity } from "../access/identity.ts";
 
 export const auditOutcomes = ["ok", "refused", "failed"] as const;
 export type AuditOutcome = (typeof auditOutcomes)[number];
@@ -98,4 +100,49 @@ function decodeAudit(text: string, id: string): AuditRecord | undefined {
   if (!texts.every((each) => typeof each === "string")) return undefined;
   const event = Object.fromEntries(textFields.map((field, at) => [field, texts[at]]));
   return { id, atMs, lastMs, count, ...event } as unknown as AuditRecord;
+}
+
+/** From where a call came. */
+export interface Origin {
+  readonly address: string;
+  readonly requestId: string;
+}
+
+export interface Actor {
+  /** Undefined for those who were refused before they were known. */
+  readonly identity?: Identity | undefined;
+  /** Undefined for what came from inside. */
+  readonly from?: Origin | undefined;
+}
+
+export interface Happening extends Pick<AuditEvent, "action" | "outcome"> {
+  readonly target?: string | undefined;
+  readonly detail?: string | undefined;
+  readonly code?: string | undefined;
+  /** Whom it concerns, when that is not the tenant that the caller acts in. */
+  readonly tenantId?: TenantId | undefined;
+}
+
+const textCharsMax = 256;
+
+/** Texts that callers choose are truncated. */
+export function auditEventOf({ identity, from }: Actor, what: Happening): AuditEvent {
+  return {
+    action: what.action,
+    target: cut(what.target ?? ""),
+    detail: cut(what.detail ?? ""),
+    outcome: what.outcome,
+    code: what.code ?? "",
+    tenantId: what.tenantId ?? identity?.tenantId ?? ("" as TenantId),
+    subject: cut(identity?.subject ?? ""),
+    homeTenantId: identity?.homeTenantId ?? identity?.tenantId ?? "",
+    issuedBy: cut(identity?.issuedBy ?? ""),
+    apiKeyId: identity?.apiKeyId ?? "",
+    address: cut(from?.address ?? ""),
+    requestId: cut(from?.requestId ?? ""),
+  };
+}
+
+function cut(text: string): string {
+  return text.slice(0, textCharsMax).toWellFormed();
 }

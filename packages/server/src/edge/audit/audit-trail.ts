@@ -7,11 +7,13 @@
  *   Unknown callers have a tally of their own, so that they cannot displace the records of known callers.
  * - Nothing here delays or fails a call: a record that cannot be stored is at least in the log.
  */
+
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import type { Clock } from "../../core/clock.ts";
 import type { ControlStore } from "../../core/control/control-store.ts";
 import type { RecordWrite } from "../../core/store/store.ts";
+import type { Job } from "../../core/sweeps/ticker.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import {
@@ -260,5 +262,23 @@ function others(action: string): AuditEvent {
     apiKeyId: "",
     address: "",
     requestId: "",
+  };
+}
+
+/** Writes the audit records of counted events: new ones soon, repeated ones at the end of the minute. */
+export function writeAudit(audit: AuditTrail): Job {
+  return {
+    name: "write-audit",
+    nextMs: () => audit.writeAtMs,
+    runOnce: () => audit.writeTallies(),
+  };
+}
+
+/** Deletes audit records whose retention has ended, by the hour. */
+export function deleteOldAudit(audit: AuditTrail): Job {
+  return {
+    name: "delete-old-audit",
+    nextMs: () => audit.deleteAtMs,
+    runOnce: () => audit.deleteOld(),
   };
 }

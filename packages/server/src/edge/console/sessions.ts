@@ -6,7 +6,7 @@
  */
 import type { Clock } from "../../core/clock.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
-import { isSameText } from "../access/same-text.ts";
+import { isSameText } from "../access/token-provider.ts";
 import { drawText, Seal } from "./seal.ts";
 
 export interface Session {

@@ -27,7 +27,7 @@ import { streamEnds, streamPauses, streamRefusals } from "../../telemetry/metric
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { AccessKind, Authenticator } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";
-import type { Origin } from "../audit/audit-event.ts";
+import type { Origin } from "../audit/audit-record.ts";
 import type { ConnectedWorkers } from "../connected-workers.ts";
 import { addressOf } from "../connections.ts";
 import type { Dispatch } from "../dispatch.ts";

@@ -12,7 +12,7 @@ import type { Metrics } from "../../telemetry/metrics.ts";
 import type { SentRequest, Tracing } from "../../telemetry/tracing/tracing.ts";
 import { type Authenticator, isForAdmins } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";
-import type { Origin } from "../audit/audit-event.ts";
+import type { Origin } from "../audit/audit-record.ts";
 import type { Connection } from "../connections.ts";
 import type { Credentials, Dispatch } from "../dispatch.ts";
 import { type Admission, type Answer, type Cluster, refusal } from "../operation.ts";

@@ -18,7 +18,7 @@ import {
   workerScopes,
 } from "../../edge/access/identity.ts";
 import { askedTenant } from "../../edge/asked-tenant.ts";
-import { auditEventOf } from "../../edge/audit/audit-event.ts";
+import { auditEventOf } from "../../edge/audit/audit-record.ts";
 import { bind, type InputOf } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
 

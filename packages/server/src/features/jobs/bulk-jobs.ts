@@ -19,8 +19,7 @@ import type { Acted, TaskAction } from "../../core/search/task-actions.ts";
 import type { TaskFilter } from "../../core/search/task-filter.ts";
 import type { RecordText } from "../../core/store/store.ts";
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
-import { auditEventOf } from "../../edge/audit/audit-event.ts";
-import type { AuditEvent } from "../../edge/audit/audit-record.ts";
+import { type AuditEvent, auditEventOf } from "../../edge/audit/audit-record.ts";
 import type { ConnectedWorkers } from "../../edge/connected-workers.ts";
 import {
   type BulkJob,
