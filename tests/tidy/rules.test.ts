@@ -117,7 +117,7 @@ test("mustNotKnow: keys, records and the engine stay inside the store", () => {
     ["edge/grpc/session.ts", 'import type { Waiter } from "../../core/broker/verbs.ts";', true],
     ["features/queues/clean-up.ts", 'import { B } from "../../core/broker/broker.ts";', false],
     ["features/queues/clean-up.ts", 'import { Router } from "../../core/shards/router.ts";', false],
-    ["core/shards/message.ts", 'import { readTask } from "../store/task-codec.ts";', true],
+    ["core/shards/wire.ts", 'import { readTask } from "../store/task-codec.ts";', true],
     ["core/shards/router.ts", 'import { readTask } from "../store/task-codec.ts";', false],
     ["features/jobs/operations.ts", 'import fastify from "fastify";', false],
     ["features/tasks/streams/acks.ts", 'import { a } from "@codeq/protocol/wire";', true],

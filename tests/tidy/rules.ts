@@ -131,7 +131,7 @@ const ignorances: readonly Ignorance[] = [
   },
   {
     of: "the bytes of tasks",
-    who: /^(?!core\/(store|records|backup)\/|core\/shards\/message\.ts)/,
+    who: /^(?!core\/(store|records|backup)\/|core\/shards\/(wire|remote-shard|shard-host)\.ts)/,
     files: /^core\/store\/(bytes|task-codec)\.ts$/,
   },
   {

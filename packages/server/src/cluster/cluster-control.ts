@@ -9,9 +9,10 @@ import { type EngineState, FaultError, type LeaderName, type ReplicaStatus } fro
 import type { Clock } from "../core/clock.ts";
 import type { ControlRecords } from "../core/control/control-records.ts";
 import { type ControlListener, type ControlStore, tell } from "../core/control/control-store.ts";
+import { decode, encode } from "../core/store/codec.ts";
 import type { RecordText, RecordWrite, Store } from "../core/store/store.ts";
 import { ClusterLink } from "./cluster-link.ts";
-import { type ControlAnswer, decodeAnswer, encodeRequest, faultOf } from "./control-messages.ts";
+import { type ControlAnswer, commitRequest, controlAnswer } from "./control-messages.ts";
 import type { ControlReplica } from "./control-replica.ts";
 import {
   type Caller,
@@ -62,7 +63,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
   constructor(parts: ClusterControlParts) {
     this.#clock = parts.clock;
     this.link = new ClusterLink({ ...parts, shard: controlNumber });
-    this.link.onMessage = (message) => this.#hear(decodeAnswer(message));
+    this.link.onMessage = (message) => this.#hear(decode(controlAnswer, message));
     this.link.onDown = (fault) => this.#down(fault);
     this.#planLook();
   }
@@ -102,7 +103,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
       () => noLeader(controlNumber),
     );
     const answer = await this.#ask(writes, expected);
-    if (answer.kind === "refused") throw faultOf(answer);
+    if (answer.kind === "refused") throw new FaultError(answer.code, answer.why);
     const { kind, index } = answer;
     await this.#until(
       () => (this.#replica?.toldIndex ?? 0) >= index && this.#state === "current",
@@ -129,7 +130,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
           reject(fault);
         },
       });
-      this.link.send(encodeRequest({ number, writes, expected }));
+      this.link.send(encode(commitRequest, { number, writes, expected }));
     });
   }
 

@@ -1,6 +1,15 @@
 /** Messages between nodes and the leader of the control log, as bytes. */
-import { FaultError, type Op, opKinds } from "@codeq/engine";
-import { DamagedMessage } from "../core/shards/message.ts";
+import { type FaultError, type Op, opKinds } from "@codeq/engine";
+import {
+  type Codec,
+  json,
+  list,
+  number,
+  oneOf,
+  optional,
+  struct,
+  text,
+} from "../core/store/codec.ts";
 import type { RecordText, RecordWrite } from "../core/store/store.ts";
 
 export interface CommitRequest {
@@ -8,6 +17,21 @@ export interface CommitRequest {
   readonly writes: readonly RecordWrite[];
   readonly expected: readonly RecordText[];
 }
+
+/** Records of the control log are texts. */
+type TextWrite = RecordWrite & { readonly value: string };
+
+export const commitRequest: Codec<CommitRequest> = struct({
+  number,
+  writes: list(
+    struct<TextWrite>({
+      kind: oneOf<Op["kind"]>([opKinds.put, opKinds.create, opKinds.delete]),
+      key: text,
+      value: text,
+    }),
+  ) as Codec<readonly RecordWrite[]>,
+  expected: list(struct<RecordText>({ key: text, text: optional(text) })),
+});
 
 export type ControlAnswer =
   /** The first answer in a conversation: the leader is up. */
@@ -19,65 +43,8 @@ export type ControlAnswer =
   | {
       readonly kind: "refused";
       readonly number: number;
-      readonly code: string;
+      readonly code: FaultError["code"];
       readonly why: string;
     };
 
-export function encodeRequest({
-  number,
-  writes,
-  expected,
-}: CommitRequest): Uint8Array<ArrayBuffer> {
-  const rows = writes.map(({ kind, key, value }) => [kind, key, value]);
-  const texts = expected.map(({ key, text }) => [key, text ?? null]);
-  return bytesOf([number, rows, texts]);
-}
-
-/** Throws when it cannot be read. */
-export function decodeRequest(message: Uint8Array): CommitRequest {
-  const [number, rows, texts] = valueIn(message) as [
-    number,
-    readonly [Op["kind"], string, string][],
-    readonly [string, string | null][],
-  ];
-  return {
-    number,
-    writes: rows.map(([kind, key, value]) => {
-      if (!kinds.has(kind)) throw new DamagedMessage("a write of another kind");
-      return { kind, key, value };
-    }),
-    expected: texts.map(([key, text]) => ({ key, text: text ?? undefined })),
-  };
-}
-
-export function encodeAnswer(answer: ControlAnswer): Uint8Array<ArrayBuffer> {
-  return bytesOf(answer);
-}
-
-export function decodeAnswer(message: Uint8Array): ControlAnswer {
-  return valueIn(message) as ControlAnswer;
-}
-
-export function faultOf({
-  code,
-  why,
-}: {
-  readonly code: string;
-  readonly why: string;
-}): FaultError {
-  return new FaultError(code as FaultError["code"], why);
-}
-
-const kinds: ReadonlySet<number> = new Set([opKinds.put, opKinds.create, opKinds.delete]);
-
-function bytesOf(value: unknown): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(Buffer.from(JSON.stringify(value)));
-}
-
-function valueIn(message: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(message).toString("utf8"));
-  } catch {
-    throw new DamagedMessage("no JSON");
-  }
-}
+export const controlAnswer: Codec<ControlAnswer> = json();

@@ -5,12 +5,13 @@
 import { type DecodedOp, FaultError, type LeaderLog, type Leading, opKinds } from "@codeq/engine";
 import { ControlRecords } from "../core/control/control-records.ts";
 import { textOf } from "../core/control/local-control.ts";
+import { decode, encode } from "../core/store/codec.ts";
 import type { RecordText, Store } from "../core/store/store.ts";
 import {
   type CommitRequest,
   type ControlAnswer,
-  decodeRequest,
-  encodeAnswer,
+  commitRequest,
+  controlAnswer,
 } from "./control-messages.ts";
 import { LogReplica, type LogReplicaParts } from "./log-replica.ts";
 import type { Caller, Hosting } from "./replicated-shard.ts";
@@ -73,7 +74,7 @@ export class ControlReplica extends LogReplica {
     // Sent after `call` has returned to its caller.
     this.#parts.defer(() => this.#say(caller, { kind: "hello" }));
     return {
-      take: (message) => void this.#take(caller, decodeRequest(message)),
+      take: (message) => void this.#take(caller, decode(commitRequest, message)),
       close: () => void this.#calls.delete(caller),
     };
   }
@@ -117,7 +118,7 @@ export class ControlReplica extends LogReplica {
   }
 
   #say(caller: Caller, answer: ControlAnswer): void {
-    if (this.#calls.has(caller)) caller.hear(encodeAnswer(answer));
+    if (this.#calls.has(caller)) caller.hear(encode(controlAnswer, answer));
   }
 
   /** A node that led reads some of its own records again, and skips them. */

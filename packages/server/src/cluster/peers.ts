@@ -6,7 +6,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { connect as connectTls, createServer as createTlsServer } from "node:tls";
 import { FaultError, type LeaderName } from "@codeq/engine";
 import type { Clock } from "../core/clock.ts";
-import { DamagedMessage } from "../core/shards/message.ts";
+import { DamagedMessage } from "../core/shards/wire.ts";
 import { type Logger, SpacedWarnings } from "../telemetry/logger.ts";
 import { PeerSocket } from "./peer-socket.ts";
 import type { Caller, Hosting } from "./replicated-shard.ts";

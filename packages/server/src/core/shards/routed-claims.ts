@@ -14,6 +14,7 @@ import type { Clock } from "../clock.ts";
 import type { RemoteShard } from "./remote-shard.ts";
 import { type Hint, type RoutedQueue, RoutedQueues } from "./routed-queues.ts";
 import type { SharedRoom } from "./shared-room.ts";
+import type { notes, ValueOf } from "./wire.ts";
 
 const nothing: readonly ClaimedTask[] = [];
 
@@ -87,34 +88,33 @@ export class RoutedClaims {
     this.lines.finishAll();
   }
 
-  hint(shard: number, of: { tenantId: TenantId; queue: string }, said: Omit<Hint, "asked">): void {
-    const queue =
-      said.ready > 0
-        ? this.queues.queue(of.tenantId, of.queue)
-        : this.queues.find(of.tenantId, of.queue);
+  hint(
+    shard: number,
+    { tenantId, queue: name, ready, topPriority }: ValueOf<typeof notes.hint>,
+  ): void {
+    const queue = ready > 0 ? this.queues.queue(tenantId, name) : this.queues.find(tenantId, name);
     if (queue === undefined) return;
     const hint = queue.hints[shard] as Hint;
-    hint.ready = said.ready;
-    hint.topPriority = said.topPriority;
+    hint.ready = ready;
+    hint.topPriority = topPriority;
     this.onMoved?.(queue);
-    if (said.ready > 0) this.#told.add(queue);
+    if (ready > 0) this.#told.add(queue);
     else this.queues.dropIfIdle(queue);
   }
 
   /** What a shard says of the leases of a queue with a topic. */
   leased(
     shard: number,
-    of: { tenantId: TenantId; queue: string },
-    said: { readonly leased: number; readonly max: number },
+    { tenantId, queue: name, leased, max }: ValueOf<typeof notes.leased>,
   ): void {
-    if (said.max === 0) {
-      this.unlimited({ tenantId: of.tenantId, name: of.queue });
+    if (max === 0) {
+      this.unlimited({ tenantId, name });
       return;
     }
-    const queue = this.queues.queue(of.tenantId, of.queue);
+    const queue = this.queues.queue(tenantId, name);
     if (queue.leasedMax === Number.POSITIVE_INFINITY) queue.tenant.limitedQueues += 1;
-    queue.leasedMax = said.max;
-    queue.leased[shard] = said.leased;
+    queue.leasedMax = max;
+    queue.leased[shard] = leased;
     this.onMoved?.(queue);
     this.#told.add(queue);
   }

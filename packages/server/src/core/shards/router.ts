@@ -3,7 +3,7 @@
  * to the shard of its idempotency key or, without a key, to the shards in turn. A call about all tasks goes
  * to all shards, and the answers are merged.
  */
-import type { EngineState, FaultError } from "@codeq/engine";
+import { type EngineState, FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import {
   type Artifact,
@@ -60,16 +60,12 @@ import {
 import type { QueueName } from "../store/store.ts";
 import { TenantShares } from "../tenant-shares.ts";
 import type { ShardLink } from "./link.ts";
-import {
-  type EnqueueWaiter,
-  type NewTaskTerms,
-  RemoteShard,
-  type ShardNotes,
-} from "./remote-shard.ts";
+import { type EnqueueWaiter, RemoteShard, type ShardNotes } from "./remote-shard.ts";
 import { RoutedClaims } from "./routed-claims.ts";
 import { ShardGroup } from "./shard-group.ts";
 import { shardOfKey } from "./shard-of.ts";
 import { type Held, SharedRoom } from "./shared-room.ts";
+import { calls, type NewTaskTerms } from "./wire.ts";
 
 /** So many new tasks without a key go to one shard before it is the next one's turn. */
 const turnTasksMax = 64;
@@ -146,12 +142,10 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
 
   #notesOf(shard: number, { feed, onState, onMissed, onEndpoint }: RouterParts): ShardNotes {
     return {
-      hint: (tenantId, queue, ready, topPriority) =>
-        this.#claims.hint(shard, { tenantId, queue }, { ready, topPriority }),
-      leased: (tenantId, queue, leased, max) =>
-        this.#claims.leased(shard, { tenantId, queue }, { leased, max }),
-      room: (tenantId, room) => {
-        this.#room.tell(shard, tenantId, room);
+      hint: (hint) => this.#claims.hint(shard, hint),
+      leased: (leases) => this.#claims.leased(shard, leases),
+      usage: ({ tenantId, ...usage }) => {
+        this.#room.tell(shard, tenantId, usage);
         this.#claims.freed(tenantId);
       },
       event: (event) => feed.tell(event),
@@ -163,11 +157,14 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
         }
         onEndpoint(change);
       },
-      state: (state, fault) => {
-        this.#group.states[shard] = { shard, state, error: fault?.message };
+      state: ({ state, error }) => {
+        this.#group.states[shard] = { shard, state, error };
         this.#opened[shard]?.resolve();
         this.#claims.opened(shard);
-        onState(this.state, fault);
+        onState(
+          this.state,
+          error === undefined ? undefined : new FaultError("storage_failed", error),
+        );
       },
       down: (fault) => {
         // Another node may lead it soon, which is no failure.
@@ -178,7 +175,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
         onState(this.state, fault);
       },
       up: () => this.#room.forgetSent(shard),
-      anew: () => {
+      reset: () => {
         this.#claims.forget(shard);
         this.#room.forget(shard);
       },
@@ -281,31 +278,31 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
   }
 
   heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item = 0): void {
-    this.#group.of(of.id).heartbeat(of, beat, waiter, item);
+    this.#group.of(of.id).send(calls.heartbeat, { of, request: beat }, waiter, item);
   }
 
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
-    this.#group.of(of.id).nack(of, request, waiter, item);
+    this.#group.of(of.id).send(calls.nack, { of, request: request }, waiter, item);
   }
 
   abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
-    this.#group.of(of.id).abandon(of, request, waiter, item);
+    this.#group.of(of.id).send(calls.abandon, { of, request: request }, waiter, item);
   }
 
   submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
-    this.#group.of(of.id).submit(of, submission, waiter, item);
+    this.#group.of(of.id).send(calls.submit, { of, request: submission }, waiter, item);
   }
 
   release(of: OwnedTask): void {
-    this.#group.of(of.id).release(of);
+    this.#group.of(of.id).send(calls.release, of, undefined);
   }
 
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
-    return this.#group.of(id).get(tenantId, id);
+    return this.#group.of(id).get({ tenantId, id });
   }
 
   outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
-    return this.#group.of(id).outcome(tenantId, id);
+    return this.#group.of(id).outcome({ tenantId, id });
   }
 
   async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {

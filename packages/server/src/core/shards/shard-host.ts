@@ -4,33 +4,31 @@
  * of tenants with quotas.
  */
 import { FaultError } from "@codeq/engine";
-import type { Returned, TaskId, TenantId } from "@codeq/queue";
+import type { NewTask, TaskId, TenantId } from "@codeq/queue";
 import type { Feed, TaskEvent } from "../../telemetry/feed.ts";
 import { endOfWait } from "../abort-groups.ts";
 import { OpenBackups } from "../backup/backups.ts";
 import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
-import type { Extended, ResultWait } from "../broker/queue.ts";
+import type { ResultWait } from "../broker/queue.ts";
 import type { QueueState } from "../broker/queue-state.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
-import type { ClaimedTask, Enqueued, Refused, Submitted, Waiter } from "../broker/verbs.ts";
-import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
+import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
+import { ByteReader } from "../store/bytes.ts";
 import { shardOf } from "./shard-of.ts";
 import {
-  answer,
-  call,
-  readClaim,
-  readHeartbeat,
-  readNewTask,
-  readOwned,
-  readSubmission,
-  terms,
-  writeClaimed,
-  writeHead,
-  writeOutcome,
-  writeRefused,
-  writeSubmitted,
+  answers,
+  calls,
+  DamagedMessage,
+  head,
+  type Message,
+  MessageWriter,
+  type NewTaskTerms,
+  notes,
+  type ValueOf,
 } from "./wire.ts";
+
+const callNames = Object.keys(calls) as (keyof typeof calls)[];
 
 /** Events are left out while so much of what was sent has not been received. */
 const unreceivedBytesMax = 8 * 1024 * 1024;
@@ -118,9 +116,7 @@ export class ShardHost {
 
   /** An endpoint of callbacks is not what it was. */
   endpointChanged(change: EndpointChange): void {
-    this.#out.byte(answer.endpoint);
-    this.#out.text(JSON.stringify(change));
-    this.#schedule();
+    this.#note(notes.endpoint, change);
   }
 
   /** The memory of the broker was made anew. */
@@ -142,24 +138,22 @@ export class ShardHost {
   /** The storage begins or ceases to accept writes. */
   tellState(fault?: FaultError): void {
     const { state } = this.#parts.broker;
-    this.#out.byte(answer.state);
-    this.#out.text(state);
-    this.#out.text(fault?.message ?? "");
-    this.#schedule();
+    this.#note(notes.state, { state, error: fault?.message });
   }
 
   take(message: Uint8Array): void {
-    const from = new MessageReader(message);
+    const from = ByteReader.of(message);
     this.#receivedBytes = from.double();
     while (!from.isAtEnd) {
-      const kind = from.byte();
+      const name = callNames[from.byte() - calls.enqueue.kind];
+      if (name === undefined) throw new DamagedMessage("a shard does not have the call");
       const number = from.number();
       this.#done = number;
+      const value = calls[name].read(from);
       try {
-        this.#carryOut(kind, number, from);
+        this.#handlers[name](value as never, number);
       } catch (error) {
-        // Of what did not arrive whole nothing more can be read; a bug costs the call that it meets.
-        if (error instanceof DamagedMessage) throw error;
+        // A bug costs the call that it meets.
         const isFault = error instanceof FaultError;
         if (!isFault) this.#parts.onBug(error);
         this.refuse(isFault ? error : new FaultError("storage_failed", unforeseen), number);
@@ -177,104 +171,55 @@ export class ShardHost {
     this.#schedule();
   }
 
-  #carryOut(kind: number, number: number, from: MessageReader): void {
-    const { broker } = this.#parts;
-    switch (kind) {
-      case call.enqueue:
-        this.#enqueue(from, number);
-        return;
-      case call.claim: {
-        const claim = new AskedClaim(readClaim(from), this, number);
-        broker.claim(claim);
-        if (!claim.isDecided) this.#undecided.push(claim);
-        return;
-      }
-      case call.heartbeat: {
-        const of = readOwned(from);
-        broker.heartbeat(of, readHeartbeat(from), this.#extended, number);
-        return;
-      }
-      case call.nack: {
-        const of = readOwned(from);
-        const request = { delaySeconds: from.double(), reason: from.text() };
-        broker.nack(of, request, this.#returned, number);
-        return;
-      }
-      case call.abandon: {
-        const of = readOwned(from);
-        broker.abandon(of, { interrupted: from.flag() }, this.#returned, number);
-        return;
-      }
-      case call.submit: {
-        const of = readOwned(from);
-        broker.submit(of, readSubmission(from), this.#submitted, number);
-        return;
-      }
-      case call.release:
-        broker.release(readOwned(from));
-        return;
-      case call.get: {
-        const tenantId = from.text() as TenantId;
-        this.#answerLater(number, broker.get(tenantId, from.text() as TaskId), (found) => {
-          this.#begin(answer.found, number);
-          this.#out.flag(found !== undefined);
-          if (found !== undefined) writeClaimed(this.#out, found);
-        });
-        return;
-      }
-      case call.outcome: {
-        const tenantId = from.text() as TenantId;
-        this.#answerLater(number, broker.outcome(tenantId, from.text() as TaskId), (found) => {
-          this.#begin(answer.outcome, number);
-          this.#out.flag(found !== undefined);
-          if (found !== undefined) writeOutcome(this.#out, found);
-        });
-        return;
-      }
-      case call.ask: {
-        const name = from.text();
-        const told = this.#ask(name, from.json() as readonly unknown[], number);
-        this.#answerLater(number, told, (value) => {
-          this.#begin(answer.told, number);
-          this.#out.text(JSON.stringify(value ?? null));
-        });
-        return;
-      }
-      case call.cancel:
-        this.#waits.get(from.number())?.abort(endOfWait);
-        return;
-      case call.listen:
-        this.#listen(from.flag());
-        return;
-      default:
-        throw new DamagedMessage(`a shard has no call ${kind}`);
-    }
-  }
+  /** Carries out calls. */
+  readonly #handlers: {
+    [Name in keyof typeof calls]: (value: ValueOf<(typeof calls)[Name]>, number: number) => void;
+  } = {
+    enqueue: ({ input, terms }, number) => this.#enqueue(input, terms, number),
+    claim: (request, number) => {
+      const claim = new AskedClaim(request, this, number);
+      this.#parts.broker.claim(claim);
+      if (!claim.isDecided) this.#undecided.push(claim);
+    },
+    heartbeat: ({ of, request }, number) =>
+      this.#parts.broker.heartbeat(of, request, this.#waiters.extended, number),
+    nack: ({ of, request }, number) =>
+      this.#parts.broker.nack(of, request, this.#waiters.returned, number),
+    abandon: ({ of, request }, number) =>
+      this.#parts.broker.abandon(of, request, this.#waiters.returned, number),
+    submit: ({ of, request }, number) =>
+      this.#parts.broker.submit(of, request, this.#waiters.submitted, number),
+    release: (of) => this.#parts.broker.release(of),
+    get: ({ tenantId, id }, number) =>
+      this.#answerLater(answers.found, number, this.#parts.broker.get(tenantId, id)),
+    outcome: ({ tenantId, id }, number) =>
+      this.#answerLater(answers.outcome, number, this.#parts.broker.outcome(tenantId, id)),
+    ask: ({ name, given }, number) =>
+      this.#answerLater(answers.told, number, this.#ask(name, given, number)),
+    cancel: (number) => this.#waits.get(number)?.abort(endOfWait),
+    listen: (isHeard) => this.#listen(isHeard),
+  };
 
-  #enqueue(from: MessageReader, number: number): void {
+  #enqueue(input: NewTask, terms: NewTaskTerms | undefined, number: number): void {
     const { broker, shard, count } = this.#parts;
-    const input = readNewTask(from);
-    const kind = from.byte();
-    const given = kind === terms.exceeded ? from.text() : "";
     const { tenantId, idempotencyKey } = input;
     const known = idempotencyKey === "" ? undefined : this.#taskOf(tenantId, idempotencyKey);
     if (known !== undefined && shardOf(known, count) !== shard) {
-      if (kind !== terms.forget) {
-        this.#begin(answer.moved, number);
-        this.#out.text(known);
+      if (terms?.kind !== "forget") {
+        this.#answer(answers.moved, number, known);
         return;
       }
       broker.store.forgetIdempotency(tenantId, idempotencyKey);
     }
-    if (kind === terms.known && known === undefined) {
-      this.#begin(answer.unknownKey, number);
+    if (terms?.kind === "known" && known === undefined) {
+      this.#answer(answers.unknownKey, number, undefined);
       return;
     }
-    if (kind === terms.exceeded && known === undefined) {
-      this.refuse({ code: "quota_exceeded", exceeded: JSON.parse(given) }, number);
+    if (terms?.kind === "exceeded" && known === undefined) {
+      this.refuse({ code: "quota_exceeded", exceeded: terms.exceeded }, number);
       return;
     }
-    broker.enqueue(input, this.#enqueued, number);
+    broker.enqueue(input, this.#waiters.enqueued, number);
   }
 
   /** What is damaged is told by the broker. */
@@ -298,7 +243,7 @@ export class ShardHost {
     const [target, verb] = name.startsWith("webhooks.")
       ? [broker.webhooks, name.slice("webhooks.".length)]
       : [name in own ? own : broker, name];
-    // The router checks names and arguments, in ShardGroup and RemoteShard. JSON has no undefined.
+    // The router knows the types. JSON has no undefined.
     const run = (target as unknown as Record<string, (...given: unknown[]) => unknown>)[verb];
     if (run === undefined) throw new TypeError(`a shard has no verb ${name}`);
     return run.apply(
@@ -321,32 +266,33 @@ export class ShardHost {
     }
   }
 
-  #answerLater<T>(number: number, told: T | Promise<T>, write: (value: T) => void): void {
+  #answerLater<T>(message: Message<T>, number: number, answer: T | Promise<T>): void {
     const failed = (error: unknown): void => {
       const isFault = error instanceof FaultError;
       this.refuse(isFault ? error : new FaultError("storage_failed", String(error)), number);
     };
-    if (told instanceof Promise) told.then(write).catch(failed);
-    else write(told);
+    if (!(answer instanceof Promise)) this.#answer(message, number, answer);
+    else answer.then((value) => this.#answer(message, number, value)).catch(failed);
   }
 
-  #begin(kind: number, number: number): void {
-    this.#out.byte(kind);
-    this.#out.number(number);
+  #answer<T>(message: Message<T>, number: number, value: T): void {
+    this.#out.send(message, number, value);
+    this.#schedule();
+  }
+
+  #note<T>(message: Message<T>, value: T): void {
+    this.#out.note(message, value);
     this.#schedule();
   }
 
   refuse(why: Refused, number: number): void {
-    this.#begin(answer.refused, number);
-    writeRefused(this.#out, why);
+    this.#answer(answers.refused, number, why);
   }
 
   claimed(claim: AskedClaim, tasks: readonly ClaimedTask[]): void {
     // The router believed that there is work, and has to hear that there is none.
     if (tasks.length === 0) this.#noteAsked(claim);
-    this.#begin(answer.claimed, claim.number);
-    this.#out.number(tasks.length);
-    for (const task of tasks) writeClaimed(this.#out, task);
+    this.#answer(answers.claimed, claim.number, tasks);
   }
 
   #noteAsked({ tenantId, queues }: AskedClaim): void {
@@ -357,42 +303,18 @@ export class ShardHost {
     }
   }
 
-  readonly #refused = (why: Refused, number: number): void => this.refuse(why, number);
+  #waiter<T>(message: Message<T>): Waiter<T> {
+    return {
+      durable: (value, number) => this.#answer(message, number, value),
+      refused: (why, number) => this.refuse(why, number),
+    };
+  }
 
-  readonly #enqueued: Waiter<Enqueued> = {
-    durable: ({ task, replayed }, number) => {
-      this.#begin(answer.enqueued, number);
-      this.#out.flag(replayed);
-      this.#out.task(task);
-    },
-    refused: this.#refused,
-  };
-
-  readonly #extended: Waiter<Extended> = {
-    durable: ({ untilMs, isCancelled }, number) => {
-      this.#begin(answer.extended, number);
-      this.#out.double(untilMs);
-      this.#out.flag(isCancelled);
-    },
-    refused: this.#refused,
-  };
-
-  readonly #returned: Waiter<Returned> = {
-    durable: ({ task, buried, delaySeconds }, number) => {
-      this.#begin(answer.returned, number);
-      this.#out.task(task);
-      this.#out.flag(buried);
-      this.#out.double(delaySeconds);
-    },
-    refused: this.#refused,
-  };
-
-  readonly #submitted: Waiter<Submitted> = {
-    durable: (submitted, number) => {
-      this.#begin(answer.submitted, number);
-      writeSubmitted(this.#out, submitted);
-    },
-    refused: this.#refused,
+  readonly #waiters = {
+    enqueued: this.#waiter(answers.enqueued),
+    extended: this.#waiter(answers.extended),
+    returned: this.#waiter(answers.returned),
+    submitted: this.#waiter(answers.submitted),
   };
 
   #listen(isHeard: boolean): void {
@@ -410,9 +332,7 @@ export class ShardHost {
       this.#missed += 1;
       return;
     }
-    this.#out.byte(answer.event);
-    this.#out.text(JSON.stringify(event));
-    this.#schedule();
+    this.#note(notes.event, event);
   }
 
   #schedule(): void {
@@ -430,13 +350,10 @@ export class ShardHost {
       this.#undecided = this.#undecided.filter(({ isDecided }) => !isDecided);
     }
     const undecided = this.#undecided.map(({ number }) => number);
-    writeHead(message, { carriedOut: this.#done, undecided, isOverloaded });
+    message.put(head, { carriedOut: this.#done, undecided, isOverloaded });
     this.#writeNotes(message);
-    if (this.#missed > 0) {
-      message.byte(answer.missed);
-      message.number(this.#missed);
-      this.#missed = 0;
-    }
+    if (this.#missed > 0) message.note(notes.missed, this.#missed);
+    this.#missed = 0;
     message.append(this.#out);
     const bytes = message.take();
     this.#sentBytes += bytes.length;
@@ -447,37 +364,28 @@ export class ShardHost {
     const { broker, isLimited } = this.#parts;
     const tenants = new Set<TenantId>(this.#storing);
     this.#storing = [];
-    if (this.#isAnew) to.byte(answer.anew);
+    if (this.#isAnew) to.note(notes.reset, undefined);
     this.#isAnew = false;
     for (const queue of this.#queues) {
-      const { tenantId, name, readyTotal, topPriority } = queue;
+      const { tenantId, name: queueName, readyTotal, topPriority } = queue;
+      const of = { tenantId, queue: queueName };
       // Of a paused queue nothing can be claimed.
       const ready = topPriority < 0 ? 0 : readyTotal;
       if (ready > 0) this.#toldReady.add(queue);
       else this.#toldReady.delete(queue);
-      to.byte(answer.hint);
-      to.text(tenantId);
-      to.text(name);
-      to.number(ready);
-      to.number(topPriority + 1);
+      to.note(notes.hint, { ...of, ready, topPriority });
       tenants.add(tenantId);
       if (queue.topic !== undefined) {
-        to.byte(answer.leased);
-        to.text(tenantId);
-        to.text(name);
-        to.number(queue.counts.leased);
-        to.number(queue.topic.policy.maxConsumers);
+        const max = queue.topic.policy.maxConsumers;
+        to.note(notes.leased, { ...of, leased: queue.counts.leased, max });
       }
     }
     this.#queues.clear();
     if (!isLimited) return;
     for (const tenantId of tenants) {
       const { pending, leased } = broker.queues.tenant(tenantId);
-      to.byte(answer.room);
-      to.text(tenantId);
-      to.number(pending);
-      to.number(leased);
-      to.number(broker.store.storedBytes(tenantId));
+      const storedBytes = broker.store.storedBytes(tenantId);
+      to.note(notes.usage, { tenantId, pending, leased, storedBytes });
     }
   }
 }

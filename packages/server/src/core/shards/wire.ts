@@ -1,293 +1,326 @@
 /**
- * The words of the conversation between a router and a shard, and how what they carry is written.
+ * The messages between a router and a shard. Each side sends everything of an event loop turn in one message.
  *
- * A message of the router begins with how many bytes it has received so far. One of a shard begins with
- * the number of the last call that it has carried out, with the claims up to there that are still to be
- * decided, since the disk is read for them, and with whether it is overloaded. Calls are numbered in their
- * order. An answer carries the number of its call; a note of a shard tells something that changed.
+ * A message of the router begins with the number of bytes that the router has received so far; calls follow, which
+ * are numbered in their order. A message of a shard begins with its head; notes about changes follow, then
+ * answers, each with the number of its call.
  */
-import { FaultError } from "@codeq/engine";
+import { type EngineState, FaultError } from "@codeq/engine";
 import {
-  type Artifact,
+  type NackRequest,
   type NewTask,
+  type Owner,
   type Report,
   type Result,
   type ResultBody,
+  type Returned,
   resultOf,
   type Submission,
-  type TaskExtras,
   type TaskId,
   type TenantId,
-  type WorkerId,
 } from "@codeq/queue";
+import type { Exceeded } from "../../config/quotas.ts";
+import type { TaskEvent } from "../../telemetry/feed.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
-import type { Heartbeat } from "../broker/queue.ts";
-import type { ClaimedTask, OwnedTask, Refused, Submitted, TaskOutcome } from "../broker/verbs.ts";
-import type { MessageReader, MessageWriter } from "./message.ts";
+import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";
+import type { EndpointChange } from "../broker/queue-webhooks.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Refused,
+  Submitted,
+  TaskOutcome,
+} from "../broker/verbs.ts";
+import {
+  type Codec,
+  double,
+  flag,
+  json,
+  list,
+  mapped,
+  nothing,
+  number,
+  oneOf,
+  optional,
+  struct,
+  text,
+} from "../store/codec.ts";
+import { resultBody, wholeTask as task, taskExtras } from "../store/task-codec.ts";
+import type { Held } from "./shared-room.ts";
 
-export const call = {
-  enqueue: 1,
-  claim: 2,
-  heartbeat: 3,
-  nack: 4,
-  abandon: 5,
-  submit: 6,
-  release: 7,
-  get: 8,
-  outcome: 9,
-  /** Everything else, as JSON. */
-  ask: 10,
-  /** Nobody waits for the answer any more. */
-  cancel: 11,
-  /** Whether anybody listens to the events. */
-  listen: 12,
-} as const;
+export { DamagedBytes as DamagedMessage } from "../store/bytes.ts";
 
-export const answer = {
-  enqueued: 1,
-  claimed: 2,
-  extended: 3,
-  returned: 4,
-  submitted: 5,
-  refused: 6,
-  found: 7,
-  outcome: 8,
-  told: 9,
-  /** The key stands for a task of another shard. */
-  moved: 10,
-  /** The key stands for nothing here. */
-  unknownKey: 11,
-  hint: 20,
-  room: 21,
-  event: 22,
-  missed: 23,
-  state: 24,
-  /** All that the shard has told so far of queues and tenants is void; what is follows. */
-  anew: 25,
-  /** How many leases a queue with a topic has, and how many it may have over all shards. */
-  leased: 26,
-  /** Of callbacks: it fails, or takes them again. */
-  endpoint: 27,
-} as const;
+/** A kind of message, by its number. */
+export interface Message<Value> extends Codec<Value> {
+  readonly kind: number;
+}
 
-/** What a new task meets at its shard. */
-export const terms = {
-  none: 0,
-  /** It would exceed a quota, so only one that is there already may be answered. */
-  exceeded: 1,
-  /** Its key was found elsewhere and leads here: nothing is created. */
-  known: 2,
-  /** Its key leads to a task that is gone. */
-  forget: 3,
-} as const;
+function numbered<Values>(
+  first: number,
+  table: { readonly [Name in keyof Values]: Codec<Values[Name]> },
+): { readonly [Name in keyof Values]: Message<Values[Name]> } {
+  const rows = Object.entries<Codec<unknown>>(table as never);
+  const messages = rows.map(([name, codec], at) => [name, { ...codec, kind: first + at }]);
+  return Object.fromEntries(messages) as never;
+}
+
+export type ValueOf<Of> = Of extends Message<infer Value> ? Value : never;
+
+export function byKind(messages: object): ReadonlyMap<number, Message<unknown>> {
+  const all: readonly Message<unknown>[] = Object.values(messages);
+  return new Map(all.map((message) => [message.kind, message]));
+}
+
+/** What a new task meets at its shard, unless it is simply created. */
+export type NewTaskTerms =
+  /** The task would exceed a quota, so only a task that exists already may be answered. */
+  | { readonly kind: "exceeded"; readonly exceeded: Exceeded }
+  /** The key of the task was found at another shard and leads here: nothing is created. */
+  | { readonly kind: "known" }
+  /** The key of the task leads to a task that is gone. */
+  | { readonly kind: "forget" };
+
+type Fault = Pick<FaultError, "code" | "message">;
+type Refusal = Exclude<Refused, FaultError>;
+
+interface OfQueue {
+  readonly tenantId: TenantId;
+  readonly queue: string;
+}
 
 export interface ShardHead {
-  /** The number of the last call that was carried out. */
+  /** The number of the last call that the shard has carried out. */
   readonly carriedOut: number;
-  /** Claims up to there that are not decided yet. */
+  /** Claims up to there that are not decided yet, because the disk is read for them. */
   readonly undecided: readonly number[];
   readonly isOverloaded: boolean;
 }
 
-export function writeHead(to: MessageWriter, head: ShardHead): void {
-  to.double(head.carriedOut);
-  to.flag(head.isOverloaded);
-  to.number(head.undecided.length);
-  for (const number of head.undecided) to.number(number);
+export const head: Codec<ShardHead> = struct({
+  carriedOut: double,
+  isOverloaded: flag,
+  undecided: list(number),
+});
+
+const owned = struct<OwnedTask>({
+  tenantId: text,
+  id: text,
+  owner: struct<Owner>({ workerId: text, leaseToken: optional(double) }),
+});
+
+const taskOf = struct<{ readonly tenantId: TenantId; readonly id: TaskId }>({
+  tenantId: text,
+  id: text,
+});
+
+/** A priority, or -1. */
+const topPriority = mapped<number, number>(
+  number,
+  (priority) => priority + 1,
+  (priority) => priority - 1,
+);
+
+function bodyOf({ resultJson, artifacts }: Result): ResultBody {
+  return { json: resultJson, artifacts };
 }
 
-export function readHead(from: MessageReader): ShardHead {
-  const carriedOut = from.double();
-  const isOverloaded = from.flag();
-  const undecided = Array.from({ length: from.number() }, () => from.number());
-  return { carriedOut, undecided, isOverloaded };
+const claimedTask = mapped<ClaimedTask, { task: ClaimedTask["task"]; apart: string | undefined }>(
+  struct({ task, apart: optional(text) }),
+  ({ task: of, payload }) => ({ task: of, apart: payload === of.payload ? undefined : payload }),
+  ({ task: of, apart }) => ({ task: of, payload: apart ?? of.payload ?? "" }),
+);
+
+function reported<Request>(request: Codec<Request>): Codec<{ of: OwnedTask; request: Request }> {
+  return struct({ of: owned, request });
 }
 
-/** The priority is any number: the rules bring it into its limits. */
-export function writeNewTask(to: MessageWriter, task: NewTask): void {
-  to.text(task.tenantId);
-  to.text(task.command);
-  to.double(task.priority);
-  to.text(task.webhook);
-  to.text(task.traceParent);
-  to.text(task.traceState);
-  to.text(task.idempotencyKey);
-  to.text(task.payload);
-  to.number(task.payloadBytes);
-  to.text(task.payloadHash);
-  to.number(task.maxAttempts);
-  to.double(task.visibleMs ?? Number.NaN);
-  writeExtras(to, task.extras);
-}
+/** Answers have smaller numbers than notes. */
+export const firstNote = 20;
 
-/** One byte when there are none. */
-function writeExtras(to: MessageWriter, extras: TaskExtras | undefined): void {
-  to.flag(extras !== undefined);
-  if (extras === undefined) return;
-  to.number(extras.tags.length);
-  for (const tag of extras.tags) to.text(tag);
-  to.number(extras.timeoutMs);
-  to.number(extras.ttlMs);
-  to.number(extras.startByMs);
-}
+/** The number of a message is its position: only add at the end. */
+export const calls = numbered(1, {
+  enqueue: struct<{ input: NewTask; terms: NewTaskTerms | undefined }>({
+    input: struct<NewTask>({
+      tenantId: text,
+      command: text,
+      // Any number: the rules bring it into its limits.
+      priority: double,
+      webhook: text,
+      traceParent: text,
+      traceState: text,
+      idempotencyKey: text,
+      payload: text,
+      payloadBytes: number,
+      payloadHash: text,
+      maxAttempts: number,
+      visibleMs: optional(double),
+      extras: optional(taskExtras),
+    }),
+    terms: optional(json<NewTaskTerms>()),
+  }),
+  claim: struct<ClaimRequest>({
+    tenantId: text,
+    workerId: text,
+    queues: optional(list(text)),
+    leaseMs: double,
+    count: number,
+    waitMs: double,
+  }),
+  heartbeat: reported(struct<Heartbeat>({ leaseMs: double, report: optional(json<Report>()) })),
+  nack: reported(struct<NackRequest>({ delaySeconds: double, reason: text })),
+  abandon: reported(struct<AbandonRequest>({ interrupted: flag })),
+  submit: reported(
+    struct<Submission>({
+      how: oneOf(["failed", "completed"] as const),
+      error: text,
+      result: resultBody,
+      resultBytes: number,
+    }),
+  ),
+  release: owned,
+  get: taskOf,
+  outcome: taskOf,
+  /** Every other verb of the broker. */
+  ask: struct<{ name: string; given: readonly unknown[] }>({ name: text, given: json() }),
+  /** The caller does not wait for the answer to this call any more. */
+  cancel: number,
+  /** Whether anybody listens to the events. */
+  listen: flag,
+});
 
-function readExtras(from: MessageReader): TaskExtras | undefined {
-  if (!from.flag()) return undefined;
-  return {
-    tags: Array.from({ length: from.number() }, () => from.text()),
-    timeoutMs: from.number(),
-    ttlMs: from.number(),
-    startByMs: from.number(),
-  };
-}
+export const answers = numbered(1, {
+  enqueued: struct<Enqueued>({ task, replayed: flag }),
+  claimed: list(claimedTask),
+  extended: struct<Extended>({ untilMs: double, isCancelled: flag }),
+  returned: struct<Returned>({ task, buried: flag, delaySeconds: double }),
+  submitted: mapped<Submitted, { task: Submitted["task"]; body: ResultBody; repeated: boolean }>(
+    struct({ task, body: resultBody, repeated: flag }),
+    ({ task: of, result, repeated }) => ({ task: of, body: bodyOf(result), repeated }),
+    ({ task: of, body, repeated }) => ({
+      task: of,
+      result: resultOf(of, body) as Result,
+      repeated,
+    }),
+  ),
+  refused: mapped<Refused, { fault: Fault | undefined; refusal: Refusal | undefined }>(
+    struct({
+      fault: optional(struct<Fault>({ code: text, message: text })),
+      refusal: optional(json<Refusal>()),
+    }),
+    (why) =>
+      why instanceof FaultError
+        ? { fault: why, refusal: undefined }
+        : { fault: undefined, refusal: why },
+    ({ fault, refusal }) =>
+      fault === undefined ? (refusal as Refusal) : new FaultError(fault.code, fault.message),
+  ),
+  found: optional(claimedTask),
+  outcome: optional(
+    mapped<TaskOutcome, { task: TaskOutcome["task"]; body: ResultBody | undefined }>(
+      struct({ task, body: optional(resultBody) }),
+      ({ task: of, result }) => ({ task: of, body: result && bodyOf(result) }),
+      ({ task: of, body }) => ({ task: of, result: body && resultOf(of, body) }),
+    ),
+  ),
+  told: json<unknown>(),
+  /** The idempotency key stands for this task of another shard. */
+  moved: text,
+  /** The idempotency key stands for nothing here. */
+  unknownKey: nothing,
+});
 
-export function readNewTask(from: MessageReader): NewTask {
-  const task = {
-    tenantId: from.text() as TenantId,
-    command: from.text(),
-    priority: from.double(),
-    webhook: from.text(),
-    traceParent: from.text(),
-    traceState: from.text(),
-    idempotencyKey: from.text(),
-    payload: from.text(),
-    payloadBytes: from.number(),
-    payloadHash: from.text(),
-    maxAttempts: from.number(),
-  };
-  const visibleMs = from.double();
-  const extras = readExtras(from);
-  return { ...task, visibleMs: Number.isNaN(visibleMs) ? undefined : visibleMs, extras };
-}
+/** What a shard tells besides answers. */
+export const notes = numbered(firstNote, {
+  /** How many tasks of a queue are ready, and the highest priority among them; -1 for none. */
+  hint: struct<OfQueue & { ready: number; topPriority: number }>({
+    tenantId: text,
+    queue: text,
+    ready: number,
+    topPriority,
+  }),
+  /** How many leases a queue with a topic has, and how many it may have over all shards; 0 for any number. */
+  leased: struct<OfQueue & { leased: number; max: number }>({
+    tenantId: text,
+    queue: text,
+    leased: number,
+    max: number,
+  }),
+  /** What a tenant with quotas uses. */
+  usage: struct<Held & { readonly tenantId: TenantId }>({
+    tenantId: text,
+    pending: number,
+    leased: number,
+    storedBytes: number,
+  }),
+  event: json<TaskEvent>(),
+  /** Events that were left out. */
+  missed: number,
+  /** An endpoint of callbacks fails, or takes them again. */
+  endpoint: json<EndpointChange>(),
+  /** The state of the storage, and the error of a storage that has failed. */
+  state: struct<{ state: EngineState; error: string | undefined }>({
+    state: text,
+    error: optional(text),
+  }),
+  /** Everything that the shard has told of queues and tenants is void; what is true follows. */
+  reset: nothing,
+});
 
-export function writeClaim(to: MessageWriter, claim: ClaimRequest): void {
-  const { queues } = claim;
-  to.text(claim.tenantId);
-  to.text(claim.workerId);
-  to.number(queues === undefined ? 0 : queues.length + 1);
-  for (const name of queues ?? []) to.text(name);
-  to.double(claim.leaseMs);
-  to.number(claim.count);
-}
+const firstBytes = 16 * 1024;
+const nextBytesMax = 1024 * 1024;
 
-export function readClaim(from: MessageReader): ClaimRequest {
-  const tenantId = from.text() as TenantId;
-  const workerId = from.text() as WorkerId;
-  const named = from.number();
-  const queues = named === 0 ? undefined : Array.from({ length: named - 1 }, () => from.text());
-  return { tenantId, workerId, queues, leaseMs: from.double(), count: from.number(), waitMs: 0 };
-}
+export class MessageWriter {
+  #buffer: Buffer = Buffer.allocUnsafeSlow(firstBytes);
+  #at = 0;
 
-export function writeOwned(to: MessageWriter, { tenantId, id, owner }: OwnedTask): void {
-  to.text(tenantId);
-  to.text(id);
-  to.text(owner.workerId);
-  to.double(owner.leaseToken ?? Number.NaN);
-}
-
-export function readOwned(from: MessageReader): OwnedTask {
-  const tenantId = from.text() as TenantId;
-  const id = from.text() as TaskId;
-  const workerId = from.text() as WorkerId;
-  const token = from.double();
-  return { tenantId, id, owner: { workerId, leaseToken: Number.isNaN(token) ? undefined : token } };
-}
-
-export function writeHeartbeat(to: MessageWriter, { leaseMs, report }: Heartbeat): void {
-  to.double(leaseMs);
-  to.flag(report !== undefined);
-  if (report !== undefined) to.text(JSON.stringify(report));
-}
-
-export function readHeartbeat(from: MessageReader): Heartbeat {
-  const leaseMs = from.double();
-  return from.flag() ? { leaseMs, report: from.json() as Report } : { leaseMs };
-}
-
-export function writeSubmission(to: MessageWriter, submission: Submission): void {
-  to.flag(submission.how === "completed");
-  to.text(submission.error);
-  writeBody(to, submission.result);
-  to.number(submission.resultBytes);
-}
-
-export function readSubmission(from: MessageReader): Submission {
-  const how = from.flag() ? "completed" : "failed";
-  return { how, error: from.text(), result: readBody(from), resultBytes: from.number() };
-}
-
-function writeBody(to: MessageWriter, { json, artifacts }: ResultBody): void {
-  to.text(json);
-  to.number(artifacts.length);
-  for (const { name, url, bytes = 0, sha256 = "", contentType = "" } of artifacts) {
-    to.text(name);
-    to.text(url);
-    to.text(sha256);
-    if (sha256 === "") continue;
-    to.number(bytes);
-    to.text(contentType);
+  get bytes(): number {
+    return this.#at;
   }
-}
 
-function readBody(from: MessageReader): ResultBody {
-  const json = from.text();
-  const artifacts: Artifact[] = [];
-  for (let left = from.number(); left > 0; left--) {
-    const link = { name: from.text(), url: from.text() };
-    const sha256 = from.text();
-    if (sha256 === "") artifacts.push(link);
-    else artifacts.push({ ...link, bytes: from.number(), sha256, contentType: from.text() });
+  put<Value>({ room, write }: Codec<Value>, value: Value): void {
+    this.#reserve(room(value));
+    this.#at = write(this.#buffer, this.#at, value);
   }
-  return { json, artifacts };
-}
 
-export function writeClaimed(to: MessageWriter, { task, payload }: ClaimedTask): void {
-  to.task(task);
-  const isApart = task.payload !== payload;
-  to.flag(isApart);
-  if (isApart) to.text(payload);
-}
+  /** A message with the number of its call. */
+  send<Value>(message: Message<Value>, call: number, value: Value): void {
+    this.#reserve(1 + number.room(call) + message.room(value));
+    this.#buffer[this.#at] = message.kind;
+    const at = number.write(this.#buffer, this.#at + 1, call);
+    this.#at = message.write(this.#buffer, at, value);
+  }
 
-export function readClaimed(from: MessageReader): ClaimedTask {
-  const task = from.task();
-  return { task, payload: from.flag() ? from.text() : (task.payload ?? "") };
-}
+  note<Value>(message: Message<Value>, value: Value): void {
+    this.#reserve(1 + message.room(value));
+    this.#buffer[this.#at] = message.kind;
+    this.#at = message.write(this.#buffer, this.#at + 1, value);
+  }
 
-export function writeSubmitted(to: MessageWriter, submitted: Submitted): void {
-  const { task, result, repeated } = submitted;
-  to.task(task);
-  to.flag(repeated);
-  writeBody(to, { json: result.resultJson, artifacts: result.artifacts });
-}
+  /** Adds what another writer has, which is empty then. */
+  append(other: MessageWriter): void {
+    const bytes = other.#at;
+    this.#reserve(bytes);
+    other.#buffer.copy(this.#buffer, this.#at, 0, bytes);
+    this.#at += bytes;
+    other.#at = 0;
+  }
 
-export function readSubmitted(from: MessageReader): Submitted {
-  const task = from.task();
-  const repeated = from.flag();
-  return { task, repeated, result: resultOf(task, readBody(from)) as Result };
-}
+  /** What was written; the next message begins. */
+  take(): Uint8Array<ArrayBuffer> {
+    const { buffer, byteOffset } = this.#buffer;
+    const taken = new Uint8Array(buffer as ArrayBuffer, byteOffset, this.#at);
+    const bytes = Math.max(firstBytes, Math.min(this.#at, nextBytesMax));
+    this.#buffer = Buffer.allocUnsafeSlow(bytes);
+    this.#at = 0;
+    return taken;
+  }
 
-export function writeOutcome(to: MessageWriter, { task, result }: TaskOutcome): void {
-  to.task(task);
-  to.flag(result !== undefined);
-  if (result === undefined) return;
-  writeBody(to, { json: result.resultJson, artifacts: result.artifacts });
-}
-
-export function readOutcome(from: MessageReader): TaskOutcome {
-  const task = from.task();
-  return { task, result: from.flag() ? resultOf(task, readBody(from)) : undefined };
-}
-
-export function writeRefused(to: MessageWriter, why: Refused): void {
-  to.flag(why instanceof FaultError);
-  if (why instanceof FaultError) {
-    to.text(why.code);
-    to.text(why.message);
-  } else to.text(JSON.stringify(why));
-}
-
-export function readRefused(from: MessageReader): Refused {
-  if (!from.flag()) return from.json() as Refused;
-  const code = from.text() as FaultError["code"];
-  return new FaultError(code, from.text());
+  #reserve(bytes: number): void {
+    const needed = this.#at + bytes;
+    if (needed <= this.#buffer.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#buffer.length * 2));
+    this.#buffer.copy(larger, 0, 0, this.#at);
+    this.#buffer = larger;
+  }
 }

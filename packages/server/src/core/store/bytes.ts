@@ -93,6 +93,10 @@ export class ByteReader {
     this.#end = end;
   }
 
+  static of({ buffer, byteOffset, byteLength }: Uint8Array): ByteReader {
+    return new ByteReader(Buffer.from(buffer, byteOffset, byteLength), 0, byteLength);
+  }
+
   get isAtEnd(): boolean {
     return this.#at === this.#end;
   }
@@ -121,6 +125,11 @@ export class ByteReader {
       }
     }
     throw new DamagedBytes("a number is too large");
+  }
+
+  /** Any number. */
+  double(): number {
+    return this.#buffer.readDoubleLE(this.skip(8));
   }
 
   text(): string {
