@@ -132,7 +132,7 @@ class ServerEnd implements GrpcStream {
   onGoingAway(): void {}
 
   /** There is no connection that could be given up. */
-  vouch(): void {}
+  holdConnection(): void {}
 
   send(bytes: Uint8Array): boolean {
     if (this.#isOver) return false;

@@ -1,38 +1,37 @@
 /**
- * The open connections of one listener, of which there are at most as many as its limit says. A limit
- * that only turns newcomers away would let idle connections lock everybody out, so it is the other
- * way round: when one more comes, another is given up.
+ * The open connections of one listener, and their limit. A limit that refuses new connections would let idle
+ * connections lock out every client, so at the limit a new connection replaces an old one.
  *
- *   strange   nobody known has called on it; given up first, the one without an answer for longest
- *   known     somebody known has called, and waits for nothing; given up when no other is strange
- *   held      a call of somebody known is open; never given up
+ *   anonymous       no authenticated call has come yet; closed first, the longest idle one
+ *   authenticated   an authenticated call has come, and none is open; closed when no other is anonymous
+ *   held            an authenticated call is open; never closed for others
  *
- * What is counted are connections of TCP, so those that are still shaking hands for TLS count too.
+ * The limit counts TCP connections, including those in their TLS handshake.
  */
 import type { Server, Socket } from "node:net";
 import type { Logger } from "../telemetry/logger.ts";
 
 export interface ConnectionsOptions {
   readonly max: number;
-  /** For the log: which listener it is. */
+  /** The name of the listener in the log. */
   readonly listener: "http" | "grpc";
   readonly logger: Logger;
 }
 
-/** A socket, or what stands for it in TLS and HTTP/2; all of them know both ends. */
+/** Both ends of a connection, as sockets of TCP, TLS and HTTP/2 know them. */
 export interface Ends {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
   readonly localAddress?: string | undefined;
 }
 
-/** Below this share of the limit the next connection that is given up is news again. */
+/** Below this share of the limit, the next connection that is closed for another is logged again. */
 const calmShare = 0.9;
 
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #open = new Map<string, Connection>();
-  readonly #waiting: Waiting = { strange: new Set(), known: new Set() };
+  readonly #waiting: Waiting = { anonymous: new Set(), authenticated: new Set() };
   #isCrowded = false;
   #givenUp = 0;
 
@@ -44,24 +43,24 @@ export class Connections {
     return this.#open.size;
   }
 
-  /** How many were given up since the start. */
+  /** How many connections were closed for others since the start. */
   get givenUp(): number {
     return this.#givenUp;
   }
 
-  /** Counts what this server accepts. */
+  /** Counts the connections that the server accepts. */
   watch(server: Server): void {
-    // The server itself looks at the connection in between, and may ask for it.
+    // The listeners of the server run in between and may call `of`.
     server.prependListener("connection", (socket) => this.#opened(socket));
     server.on("connection", () => this.#keepLimit());
   }
 
-  /** Undefined when it is closed already. */
+  /** Undefined when the connection is closed already. */
   of(ends: Ends): Connection | undefined {
     return this.#open.get(keyOf(ends));
   }
 
-  /** Cuts off everybody, whatever they are doing. */
+  /** Closes all connections at once, also busy ones. */
   destroyAll(): void {
     for (const { socket } of this.#open.values()) socket.destroy();
   }
@@ -72,7 +71,7 @@ export class Connections {
     this.#open.set(key, connection);
     socket.once("close", () => {
       connection.unlist();
-      // Another connection from the same port may have taken its place.
+      // Another connection from the same port may already have the key.
       if (this.#open.get(key) === connection) this.#open.delete(key);
       if (this.#open.size < this.#options.max * calmShare) this.#isCrowded = false;
     });
@@ -81,9 +80,9 @@ export class Connections {
   #keepLimit(): void {
     const { listener, max, logger } = this.#options;
     if (this.#open.size <= max) return;
-    const { strange, known } = this.#waiting;
-    // The newcomer is the last of the strange ones, and goes only when all others are held.
-    const [longest] = strange.size > 1 || known.size === 0 ? strange : known;
+    const { anonymous, authenticated } = this.#waiting;
+    // The new connection is the last of the anonymous ones: it is closed only when all others are held.
+    const [longest] = anonymous.size > 1 || authenticated.size === 0 ? anonymous : authenticated;
     longest?.socket.destroy();
     this.#givenUp += 1;
     if (this.#isCrowded) return;
@@ -92,10 +91,10 @@ export class Connections {
   }
 }
 
-/** Each with the longest first. */
+/** Connections that may be closed, the longest idle first. */
 interface Waiting {
-  readonly strange: Set<Connection>;
-  readonly known: Set<Connection>;
+  readonly anonymous: Set<Connection>;
+  readonly authenticated: Set<Connection>;
 }
 
 export class Connection {
@@ -103,34 +102,34 @@ export class Connection {
   readonly #waiting: Waiting;
   #requests = 0;
   #calls = 0;
-  #isKnown = false;
+  #isAuthenticated = false;
 
   constructor(socket: Socket, waiting: Waiting) {
     this.socket = socket;
     this.#waiting = waiting;
-    waiting.strange.add(this);
+    waiting.anonymous.add(this);
   }
 
   get isHeld(): boolean {
     return this.#calls > 0;
   }
 
-  /** A request has come; false when there are too many unanswered ones. */
+  /** Counts a request; false when too many requests are unanswered. */
   begin(requestsMax: number): boolean {
     this.#requests += 1;
     return this.#requests <= requestsMax;
   }
 
-  /** The request was answered. */
+  /** Counts the answer to a request. */
   end(): void {
     this.#requests -= 1;
     this.#wait();
   }
 
-  /** Somebody known asks for something; to be followed by `release` when that is over. */
+  /** Begins an authenticated call; `release` ends it. */
   hold(): void {
     this.#calls += 1;
-    this.#isKnown = true;
+    this.#isAuthenticated = true;
     this.unlist();
   }
 
@@ -139,15 +138,15 @@ export class Connection {
     this.#wait();
   }
 
-  /** It is not to be given up any more. */
+  /** From now on the connection is not closed for others. */
   unlist(): void {
-    this.#waiting.strange.delete(this);
-    this.#waiting.known.delete(this);
+    this.#waiting.anonymous.delete(this);
+    this.#waiting.authenticated.delete(this);
   }
 
   #wait(): void {
     if (this.#calls > 0 || this.socket.destroyed) return;
-    const waiting = this.#isKnown ? this.#waiting.known : this.#waiting.strange;
+    const waiting = this.#isAuthenticated ? this.#waiting.authenticated : this.#waiting.anonymous;
     waiting.delete(this);
     waiting.add(this);
   }

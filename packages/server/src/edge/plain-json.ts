@@ -1,7 +1,7 @@
 /**
  * Recognises the JSON that nearly all payloads are: ASCII, not nested deeply, without unusual numbers. One pass
- * over the bytes builds nothing, so it costs a fraction of the parser. What is not recognised may still be JSON;
- * `json-scan.ts` knows.
+ * over the bytes builds nothing, so it costs a fraction of the parser. Other text may still be JSON;
+ * `json-scan.ts` decides.
  */
 import type { WireBytes } from "@codeq/protocol/wire";
 
@@ -20,12 +20,12 @@ const letterU = 117;
 const openBrace = 123;
 const closeBrace = 125;
 
-/** 1 for what may be in a string as it is. */
+/** 1 for bytes that may be in a string without an escape. */
 const inStrings = new Uint8Array(256);
 inStrings.fill(1, 32, 128);
 inStrings[quote] = 0;
 inStrings[backslash] = 0;
-/** 1 for what may follow a backslash. */
+/** 1 for bytes that may follow a backslash. */
 const escaped = new Uint8Array(256);
 for (const letter of '"\\/bfnrt') escaped[letter.charCodeAt(0)] = 1;
 
@@ -121,7 +121,7 @@ function isWord(
   return bytes[at + 1] === second && bytes[at + 2] === third && bytes[at + 3] === fourth;
 }
 
-/** Digits, and some behind a dot; exponents are unusual. */
+/** Digits and an optional fraction; exponents are unusual and not recognised. */
 function endOfNumber(bytes: Uint8Array, start: number): number {
   let at = bytes[start] === minus ? start + 1 : start;
   const whole = endOfDigits(bytes, at);

@@ -128,7 +128,7 @@ export function collectStreamMetrics(metrics: Metrics, streams: Streams): void {
   metrics.streamPauses.collect(() =>
     streamKinds.flatMap((kind) => entries(counts[kind].pauses, kind)),
   );
-  metrics.heldReadys.collect(() => [[counts.worker.heldReadys]]);
+  metrics.pendingReadys.collect(() => [[counts.worker.pendingReadys]]);
 }
 
 function entries<Kind extends string, Name extends string>(

@@ -235,7 +235,7 @@ export const metricTable = {
     help: "Times that the server stopped reading from a stream: the client did not read, or had too many unanswered messages.",
     labels: [streamKind, { name: "cause", values: streamPauses }],
   },
-  heldReadys: {
+  pendingReadys: {
     name: "codeq_held_readys",
     type: "gauge",
     help: "Readys of worker streams that wait for a task.",

@@ -29,7 +29,7 @@ const files = [
   { path: "/docs/page.js", file: "page.js", type: "text/javascript; charset=utf-8" },
 ] as const;
 
-/** The OpenAPI document is made when somebody asks for it, to start sooner. */
+/** The OpenAPI document is generated at the first request, for a faster start. */
 export function apiPages(routes: readonly AnyRoute[], isLenient: boolean): Page[] {
   let document: string | undefined;
   const openApi = (): string =>

@@ -34,7 +34,7 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** Only names with a hash of what they hold may be kept without asking again. */
+/** Only files with a content hash in their names are cached without revalidation. */
 const hashed = /-[A-Z0-9]{8}\.\w+$/;
 const fileName = /^[\w-]+\.(?:js|css|svg|map|gz|br)$/;
 const notBuilt =

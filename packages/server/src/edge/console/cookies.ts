@@ -1,17 +1,17 @@
 /** The cookies of a browser: their names, how they are read and how they are set. */
 import type { IncomingHttpHeaders } from "node:http";
 
-/** What a call of the console says beside the cookie; pages of other sites cannot send it. */
+/** Required beside the cookie; pages of other sites cannot send this header. */
 export const csrfHeader = "x-codeq-csrf";
 
 const kinds = {
   session: { name: "codeq-session", rules: "Path=/; HttpOnly; SameSite=Strict" },
-  // The identity server is another site, and sends the browser back with it.
+  // SameSite=Lax: the identity server is another site and redirects the browser back.
   login: { name: "codeq-login", rules: "Path=/ui/login; HttpOnly; SameSite=Lax" },
 } as const;
 type CookieKind = keyof typeof kinds;
 
-/** Browsers do not tell ports apart, so each port of a host has a cookie of its own. */
+/** Browsers ignore ports, so each port of a host has its own cookie name. */
 function nameOf(kind: CookieKind, { host = "" }: IncomingHttpHeaders): string {
   const port = /:(\d+)$/.exec(host)?.[1];
   const { name } = kinds[kind];

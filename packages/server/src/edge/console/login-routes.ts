@@ -1,7 +1,7 @@
 /**
  * Signing in to the console at an identity server. Both routes only redirect: to the identity server, and
- * from there back to a page of the console. The URL says which kind of problem there was, never in words of
- * somebody else; the log says more.
+ * from there back to a page of the console. The URL names the kind of problem and
+ * never contains text of the identity server; the log has the details.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "../../telemetry/logger.ts";
@@ -31,7 +31,7 @@ export function addLoginRoutes(app: FastifyInstance, parts: LoginRouteParts): vo
   });
   app.get(callback, async (request, reply) => {
     const { headers, query } = request;
-    // Whatever comes of it, the same answer is not taken twice.
+    // The same answer is accepted only once, also when it is refused.
     const over = { value: "", seconds: 0, isSecure: isEncrypted(request) };
     reply.header("set-cookie", setCookie("login", headers, over));
     const cookie = readCookie("login", headers) ?? "";
@@ -79,7 +79,7 @@ function redirectUri(request: FastifyRequest): string {
   return `${isEncrypted(request) ? "https" : "http"}://${host}${callback}`;
 }
 
-/** Anything else would let others send people wherever they like after they have signed in. */
+/** Only own pages: otherwise a link could send people to any site after they have signed in. */
 function ownPage(to: string): string {
   const isPlain = to.length <= pageCharsMax && /^\/ui(?:[/?][\x21-\x7e]*)?$/.test(to);
   const { pathname } = new URL(isPlain ? to : "/ui", "http://own");

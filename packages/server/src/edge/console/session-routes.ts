@@ -31,7 +31,7 @@ export interface SessionParts {
   readonly codec: JsonCodec;
   readonly config: Config;
   readonly version: string;
-  /** Where people sign in at an identity server. */
+  /** Sign-in at an identity server. */
   readonly login: IdentityLogin | undefined;
 }
 
@@ -88,7 +88,7 @@ interface SignedIn {
   readonly setCookie: string;
 }
 
-/** A session for whoever has this token. */
+/** Opens a session for this token. */
 export async function openSession(
   { sessions, authenticator }: SessionParts,
   request: FastifyRequest,
@@ -105,7 +105,7 @@ export async function openSession(
   return { ok: true, value: { session, identity, setCookie: cookie } };
 }
 
-/** At which identity server, where one is configured for people. */
+/** Names the identity server to sign in at, if one is configured. */
 function howToSignIn({ login }: SessionParts): Pick<Refusal, "details"> {
   return login === undefined ? {} : { details: { identityServer: login.host } };
 }
@@ -115,18 +115,18 @@ async function identityOf(parts: SessionParts, token: string): Promise<Identity 
   return outcome.ok && outcome.value.isViewer ? outcome.value : undefined;
 }
 
-/** Whoever can open a page of this machine can use the development token, which is no secret. */
+/** Any page on this machine can use the development token, which is not secret. */
 function mayEnterUnasked(config: Config, { headers, socket }: FastifyRequest): boolean {
   if (config.env !== "dev" || !config.producerAuth.some(hasDevelopmentToken)) return false;
   if ("x-forwarded-for" in headers || "forwarded" in headers) return false;
-  // A name of somebody else's that leads here belongs to a page of theirs.
+  // A foreign host name that resolves to this machine belongs to a foreign page (DNS rebinding).
   const host = (headers.host ?? "").replace(/:\d+$/, "").replace(/^\[|\]$/g, "");
   const site = headers["sec-fetch-site"];
   const isOwnPage = site === undefined || site === "same-origin" || site === "none";
   return isOwnPage && isLoopback(host) && isLoopback(addressOf(socket.remoteAddress ?? ""));
 }
 
-/** Here, or at a proxy in front. */
+/** Whether the browser uses TLS, to this server or to a proxy. */
 export function isEncrypted({ headers, socket }: FastifyRequest): boolean {
   return "encrypted" in socket || headers["x-forwarded-proto"] === "https";
 }

@@ -1,22 +1,21 @@
 /**
- * Cuts connections that send hardly anything but the frames around it. Pings, window updates, headers
- * that are thrown away, messages in pieces of a byte: HTTP/2 has many ways to keep a server busy with
- * nothing, and most of them are handled below JavaScript. What they have in common is seen from here:
- * bytes arrive, and next to none of them belong to messages.
+ * Closes connections that send frames and hardly any messages. Pings, window updates, discarded headers,
+ * messages in pieces of one byte: HTTP/2 has many ways to keep a server busy, and most of them are handled
+ * below JavaScript. All of them look the same from here: bytes arrive, and next to none belong to messages.
  *
- * A client at work sends a frame around a message and now and then a ping or a window update, so its
- * other bytes are fewer than those of its messages, or few altogether.
+ * A normal client sends a frame around a message and an occasional ping or window update, so its other bytes
+ * are fewer than those of its messages, or few altogether.
  */
 import type { Clock } from "../../core/clock.ts";
 
 export interface FloodLimits {
   readonly floodCheckMs: number;
-  /** Bytes outside of messages that may come between two checks, whatever they are. */
+  /** Bytes outside of messages that are always allowed between two checks. */
   readonly floodBytesMax: number;
 }
 
 export interface WatchedConnection {
-  /** Everything that has arrived. */
+  /** All bytes that have arrived. */
   readonly bytesRead: number;
   /** Of that, the bytes of messages. */
   readonly messageBytes: number;
@@ -28,7 +27,7 @@ interface Seen {
   messageBytes: number;
 }
 
-/** Beyond the limit, so many times the bytes of messages are too much. */
+/** Beyond the limit, other bytes may be at most this many times the bytes of messages. */
 const otherShareMax = 2;
 
 export class FloodWatch {

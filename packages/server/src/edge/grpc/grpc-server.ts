@@ -3,7 +3,7 @@
  * is the same for all of them is done here and in the files beside: refusing what is not gRPC,
  * deadlines, limits, dead connections, and an orderly end.
  *
- * A connection that breaks the protocol is closed, and no other notices.
+ * A connection that breaks the protocol is closed; others are not affected.
  */
 import {
   createSecureServer,
@@ -30,21 +30,21 @@ import { type GrpcEnd, trailersOf } from "./status.ts";
 
 export type GrpcHandler = (stream: GrpcStream) => void;
 
-/** By full path: `/workerpb.WorkerStream/Stream`. */
+/** Handlers by full path, such as `/workerpb.WorkerStream/Stream`. */
 export type GrpcMethods = ReadonlyMap<string, GrpcHandler>;
 
 export interface GrpcLimits extends StreamLimits, FloodLimits {
   readonly streamsPerConnectionMax: number;
   readonly connectionsMax: number;
-  /** Calls of which it is not known who makes them; beyond it the oldest ones are ended. */
-  readonly strangerCallsMax: number;
+  /** Calls without an authenticated caller; beyond this limit the oldest ones are ended. */
+  readonly unauthenticatedCallsMax: number;
   readonly headerBytesMax: number;
   /**
-   * How much a client may send ahead on a call that is not read from. In frames of one byte each it
-   * takes 160 times as much memory, so this is not to be made larger than long lines need.
+   * How much a client may send on a call that the server does not read. In frames of one byte each this
+   * takes 160 times as much memory, so it is no larger than connections with a long round trip need.
    */
   readonly windowBytes: number;
-  /** The same for all calls of a connection together. */
+  /** The same limit for all calls of a connection together. */
   readonly connectionWindowBytes: number;
 }
 
@@ -52,7 +52,7 @@ export const grpcLimits: GrpcLimits = {
   messageBytesMax: 4 * 1024 * 1024,
   streamsPerConnectionMax: 256,
   connectionsMax: 10_000,
-  strangerCallsMax: 10_000,
+  unauthenticatedCallsMax: 10_000,
   floodCheckMs: 250,
   floodBytesMax: 1024 * 1024,
   headerBytesMax: 16 * 1024,
@@ -70,7 +70,7 @@ export interface GrpcServerOptions {
   readonly methods: GrpcMethods;
   readonly limits: GrpcLimits;
   readonly keepalive: KeepaliveOptions;
-  /** Undefined for HTTP/2 without TLS, spoken from the first byte. */
+  /** Undefined for HTTP/2 without TLS (prior knowledge). */
   readonly tls?: ServerTls | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -78,7 +78,7 @@ export interface GrpcServerOptions {
 
 export interface ListenAddress {
   readonly host?: string;
-  /** Zero takes any free one. */
+  /** Zero for any free port. */
   readonly port: number;
 }
 
@@ -86,13 +86,13 @@ export interface GrpcServer extends AsyncDisposable {
   readonly connections: number;
   /** Connections closed for others since the start. */
   readonly connectionsGivenUp: number;
-  /** Connections closed since the start because they sent hardly anything but frames. */
+  /** Connections closed since the start because they sent mostly empty or control frames. */
   readonly connectionsCut: number;
   readonly streams: number;
   listen(address: ListenAddress): Promise<AddressInfo>;
   /**
-   * Takes no new connections or calls, tells clients and handlers, and waits for open calls. Those
-   * that are left after the grace are ended as UNAVAILABLE.
+   * Accepts no new connections or calls, notifies clients and handlers, and waits for open calls. Calls that
+   * are open after the grace period end as UNAVAILABLE.
    */
   close(graceMs: number): Promise<void>;
 }
@@ -101,15 +101,15 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   return new Http2GrpcServer(options);
 }
 
-/** For the last statuses to leave before the connections are cut. */
-const farewellMs = 200;
-/** Memory for what a connection holds in the library: headers, and frames on their way out. */
+/** How long the last statuses may take to be sent before the connections are closed. */
+const lastStatusMs = 200;
+/** Memory of one connection in the HTTP/2 library: headers and outgoing frames. */
 const sessionMemoryMb = 64;
 const tooManyCalls: GrpcEnd = {
   status: "UNAVAILABLE",
   message: "too many calls without a token are open; try again",
 };
-/** Calls that a client may take back for long; a burst may have twice what can be open at once. */
+/** Sustained rate of calls that a client may cancel; a burst may have twice the calls that can be open. */
 const resetsPerSecond = 33;
 const shuttingDown: GrpcEnd = { status: "UNAVAILABLE", message: "the server is shutting down" };
 
@@ -120,8 +120,8 @@ class Http2GrpcServer implements GrpcServer {
   readonly #peers = new Map<ServerHttp2Session, Peer>();
   readonly #floods: FloodWatch;
   readonly #streams = new Set<ServerStream>();
-  /** Those of nobody known so far, the oldest first. */
-  readonly #strangers = new Map<ServerStream, Peer | undefined>();
+  /** Calls whose caller is not authenticated yet, the oldest first. */
+  readonly #unauthenticated = new Map<ServerStream, Peer | undefined>();
   readonly #turn = new SendTurn((run) => void setImmediate(run));
   #connectionsCut = 0;
   #onIdle: (() => void) | undefined;
@@ -170,7 +170,7 @@ class Http2GrpcServer implements GrpcServer {
     for (const stream of this.#streams) stream.goAway();
     await this.#idle(graceMs);
     for (const stream of this.#streams) stream.fail(shuttingDown, "shutdown");
-    await this.#idle(farewellMs);
+    await this.#idle(lastStatusMs);
     for (const session of this.#peers.keys()) session.destroy();
     this.#connections.destroyAll();
     await stopped;
@@ -239,7 +239,7 @@ class Http2GrpcServer implements GrpcServer {
     head: { readonly path: string; readonly timeoutMs: number | undefined },
   ): ServerStream {
     const { limits, clock, logger } = this.#options;
-    // A stream forgets its connection when it closes.
+    // The session is undefined when the stream is closed already.
     const session = stream.session as ServerHttp2Session | undefined;
     const peer = session && this.#peers.get(session);
     const call = new ServerStream({
@@ -252,8 +252,8 @@ class Http2GrpcServer implements GrpcServer {
       path: head.path,
       timeoutMs: head.timeoutMs,
       peer: peer?.address ?? "",
-      vouch: () => {
-        this.#strangers.delete(call);
+      hold: () => {
+        this.#unauthenticated.delete(call);
         peer?.connection?.hold();
         return () => peer?.connection?.release();
       },
@@ -261,22 +261,22 @@ class Http2GrpcServer implements GrpcServer {
       onRead: (bytes) => peer?.countRead(bytes),
     });
     this.#streams.add(call);
-    this.#strangers.set(call, peer);
+    this.#unauthenticated.set(call, peer);
     peer?.calls.add(call);
     stream.once("close", () => {
       this.#streams.delete(call);
-      this.#strangers.delete(call);
+      this.#unauthenticated.delete(call);
       peer?.calls.delete(call);
     });
-    if (this.#strangers.size > limits.strangerCallsMax) this.#endOldest();
+    if (this.#unauthenticated.size > limits.unauthenticatedCallsMax) this.#endOldest();
     return call;
   }
 
-  /** With its whole connection where nobody known uses it: the others there are of the same kind. */
+  /** Closes the whole connection unless an authenticated caller uses it: its other calls are of the same kind. */
   #endOldest(): void {
-    const [[oldest, peer] = []] = this.#strangers;
+    const [[oldest, peer] = []] = this.#unauthenticated;
     if (oldest === undefined) return;
-    this.#strangers.delete(oldest);
+    this.#unauthenticated.delete(oldest);
     if (peer?.connection?.isHeld === false) peer.connection.socket.destroy();
     else oldest.fail(tooManyCalls, "crowded");
   }
@@ -307,7 +307,7 @@ function grpcHeaders(end: GrpcEnd): OutgoingHttpHeaders {
   return { ":status": 200, "content-type": "application/grpc", ...trailersOf(end) };
 }
 
-/** Says what other servers say, so that clients can tell a missing service from a missing method. */
+/** The texts of other servers, by which clients distinguish a missing service from a missing method. */
 function unknownPath(path: string, methods: GrpcMethods): GrpcEnd {
   const [, service = "", method = ""] = /^\/([^/]+)\/(.*)$/.exec(path) ?? [];
   const hasService = [...methods.keys()].some((known) => known.startsWith(`/${service}/`));
@@ -318,7 +318,7 @@ function unknownPath(path: string, methods: GrpcMethods): GrpcEnd {
 }
 
 function refuse(stream: ServerHttp2Stream, headers: OutgoingHttpHeaders, clock: Clock): void {
-  // The call is over either way; the connection reports its own faults.
+  // The call is over anyway; the connection reports its own errors.
   stream.on("error", () => {});
   if (stream.destroyed) return;
   stream.respond(headers, { endStream: true });
@@ -327,7 +327,7 @@ function refuse(stream: ServerHttp2Stream, headers: OutgoingHttpHeaders, clock: 
 }
 
 interface KeepaliveOptions {
-  /** Zero sends no pings. */
+  /** Zero for no pings. */
   readonly intervalMs: number;
   readonly timeoutMs: number;
 }
@@ -354,16 +354,16 @@ function watchConnection(
       if (error === null) rest();
     });
   };
-  // The settings are the first thing that either side has to send.
+  // Both sides send their settings first.
   session.once("remoteSettings", rest);
   session.once("close", () => cancel());
 }
 
 /** The other end of a connection, with what the server knows about it beyond HTTP/2. */
 class Peer implements WatchedConnection {
-  /** A broken connection has forgotten it. */
+  /** Kept here because a broken connection does not know its address. */
   readonly address: string;
-  /** Undefined when it was closed before it was known. */
+  /** Undefined when the connection was closed early. */
   readonly connection: Connection | undefined;
   readonly calls: Set<ServerStream> = new Set();
   readonly #session: ServerHttp2Session;
@@ -381,12 +381,11 @@ class Peer implements WatchedConnection {
     this.#onFlood = onFlood;
   }
 
-  /** So much of a call was read. */
   countRead(bytes: number): void {
     this.#readBytes += bytes;
   }
 
-  /** Over TLS these are the bytes inside of it. */
+  /** With TLS, the decrypted bytes. */
   get bytesRead(): number {
     return this.#session.destroyed ? 0 : this.#session.socket.bytesRead;
   }

@@ -4,75 +4,75 @@ import type { WireWrite } from "@codeq/protocol/wire";
 import type { GrpcStatus } from "./status.ts";
 
 export type CloseReason =
-  /** The handler ended the call, and the client got everything. */
+  /** The handler ended the call, and the client received everything. */
   | "ended"
-  /** The client took the call back. */
+  /** The client cancelled the call. */
   | "cancelled"
-  /** The connection is gone. */
+  /** The connection was closed. */
   | "disconnected"
   | "deadline"
-  /** Not gRPC, too large, or not the message that was expected. */
+  /** The input is not gRPC, too large, or not the expected message. */
   | "bad_input"
-  /** The client does not read: more was sent than the limit allows, or the end took too long. */
+  /** The client does not read: too much output is pending, or for too long. */
   | "slow_reader"
   /** The handler threw. */
   | "failed"
-  /** It made room for others, of whom as little was known. */
+  /** Too many calls without an authenticated caller are open. */
   | "crowded"
   | "shutdown";
 
 export interface GrpcStream {
   readonly path: string;
   readonly metadata: IncomingHttpHeaders;
-  /** Address and port of the other end. */
+  /** Address and port of the client. */
   readonly peer: string;
   /** On the monotonic clock; undefined when the client set none. */
   readonly deadlineMs: number | undefined;
-  /** Bytes that were sent and are still in this process. */
+  /** Sent bytes that are still in this process. */
   readonly pendingBytes: number;
   /**
-   * Messages in order, each a view of bytes that are kept as long as any view of them: copy what
-   * outlives the call back. What it throws ends the call. Reading begins with this call.
+   * Called with the messages in order. Each is a view of a shared buffer: copy what outlives the callback. An
+   * error in the callback ends the call. Reading begins with this call.
    */
   onMessage(run: (bytes: Buffer) => void): void;
   /** The client has sent its last message. */
   onHalfClose(run: () => void): void;
   /** Called exactly once, whatever happens. */
   onClosed(run: (reason: CloseReason) => void): void;
-  /** After `send` returned false: there is room again. */
+  /** After `send` returned false: the client has caught up. */
   onDrain(run: () => void): void;
-  /** The server is about to close; the call has a little time to come to its end. */
+  /** The server is about to close; the call has a short time to finish. */
   onGoingAway(run: () => void): void;
   /**
-   * Sends a message at the end of this turn. False says that it was taken but that the client does
-   * not keep up: wait for `onDrain`. Also false when the call is over, and the message is dropped.
+   * Sends a message at the end of this turn. False when the client does not keep up: the message is queued,
+   * but wait for `onDrain`. Also false when the call is over; the message is dropped then.
    */
   send(bytes: Uint8Array): boolean;
   /**
-   * The same without bytes in between: encodes straight into the outgoing buffer. `unsent` is called
-   * at the end of the call when it is certain that the message never left, except for being too large.
+   * The same, but encodes straight into the outgoing buffer. `unsent` is called at the end of the call when the
+   * message was certainly not sent, unless it was too large.
    */
   sendMessage<T>(write: WireWrite<T>, message: T, unsent?: () => void): boolean;
   /** Stops reading; no message is delivered until `resume`. */
   pause(): void;
   resume(): void;
-  /** Sends what is left, then the status. Later calls are ignored. */
+  /** Sends pending messages, then the status. Later calls are ignored. */
   end(status: GrpcStatus, message?: string): void;
-  /** The caller is known: its connection is kept for as long as the call is open. */
-  vouch(): void;
+  /** The caller is authenticated: its connection stays open while the call is open. */
+  holdConnection(): void;
 }
 
 export interface StreamLimits {
   readonly messageBytesMax: number;
-  /** Above this `send` returns false and the call is not read from. */
+  /** Above this `send` returns false and the server stops reading the call. */
   readonly sendBytesHigh: number;
-  /** The same while all calls together have more than `sendBytesTotal`. */
+  /** The same limit while all calls together have more than `sendBytesTotal`. */
   readonly sendBytesHighCrowded: number;
   readonly sendBytesTotal: number;
-  /** Above this the call is cut off. */
+  /** Above this the call is reset. */
   readonly sendBytesMax: number;
-  /** How long a call may have more than that without any of it leaving. */
+  /** How long a call may be above `sendBytesHigh` without progress. */
   readonly stallMs: number;
-  /** How long an ended call waits for its client to take the rest. */
+  /** How long an ended call waits for its client to read the rest. */
   readonly lingerMs: number;
 }

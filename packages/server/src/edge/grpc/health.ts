@@ -9,7 +9,7 @@ import type { GrpcStream } from "./grpc-stream.ts";
 
 export const healthService = "grpc.health.v1.Health";
 
-/** They need no token. */
+/** Watchers need no token, so their number is limited. */
 const watchersMax = 4096;
 const statuses = health.healthCheckResponseServingStatus;
 
@@ -18,7 +18,7 @@ export class Health {
   readonly #watchers = new Map<GrpcStream, string>();
   readonly methods: GrpcMethods;
 
-  /** Nothing is served until `set` says so. */
+  /** No service is serving until `set` is called. */
   constructor(services: readonly string[], clock: Clock) {
     this.#serving = new Map(["", ...services].map((service) => [service, false]));
     this.methods = new Map<string, GrpcHandler>([
@@ -33,7 +33,7 @@ export class Health {
     ]);
   }
 
-  /** For the server and all services at once. */
+  /** Sets the server and all services. */
   setAll(isServing: boolean): void {
     for (const service of this.#serving.keys()) this.set(service, isServing);
   }
@@ -42,7 +42,7 @@ export class Health {
     if (this.#serving.get(service) === isServing) return;
     this.#serving.set(service, isServing);
     for (const [stream, watched] of this.#watchers) {
-      if (watched === service) this.#tell(stream, service);
+      if (watched === service) this.#sendStatus(stream, service);
     }
   }
 
@@ -51,7 +51,7 @@ export class Health {
       stream.end("NOT_FOUND", "unknown service");
       return;
     }
-    this.#tell(stream, service);
+    this.#sendStatus(stream, service);
     stream.end("OK");
   };
 
@@ -63,10 +63,10 @@ export class Health {
     this.#watchers.set(stream, service);
     stream.onClosed(() => this.#watchers.delete(stream));
     stream.onGoingAway(() => stream.end("UNAVAILABLE", "the server is shutting down"));
-    this.#tell(stream, service);
+    this.#sendStatus(stream, service);
   };
 
-  #tell(stream: GrpcStream, service: string): void {
+  #sendStatus(stream: GrpcStream, service: string): void {
     stream.sendMessage(health.writeHealthCheckResponse, { status: this.#statusOf(service) });
   }
 

@@ -257,8 +257,8 @@ test("a connection with the call of a known caller does not give way", async () 
   await using world = await setup(
     (stream) => {
       stream.onMessage((bytes) => {
-        stream.vouch();
-        stream.vouch();
+        stream.holdConnection();
+        stream.holdConnection();
         stream.send(bytes);
       });
       stream.onHalfClose(() => stream.end("OK"));
@@ -283,7 +283,7 @@ test("a connection with the call of a known caller does not give way", async () 
 
 test("beyond the limit of calls of strangers the oldest is ended, with its connection", async () => {
   await using world = await setup((stream) => stream.onMessage((bytes) => stream.send(bytes)), {
-    strangerCallsMax: 4,
+    unauthenticatedCallsMax: 4,
   });
   const crowded = world.http2();
   const closed = once(crowded, "close");
@@ -303,11 +303,11 @@ test("the calls of strangers beside one of somebody known are ended one by one",
   await using world = await setup(
     (stream) => {
       stream.onMessage((bytes) => {
-        if (bytes.toString() === "known") stream.vouch();
+        if (bytes.toString() === "known") stream.holdConnection();
         stream.send(bytes);
       });
     },
-    { strangerCallsMax: 1 },
+    { unauthenticatedCallsMax: 1 },
   );
   const session = world.http2();
   const known = session.request(call);

@@ -1,6 +1,6 @@
 /**
- * grpc.reflection.v1 and v1alpha, which have the same messages: tools such as grpcurl learn from them
- * what this server offers. No file of ours has extensions, so questions about them find nothing.
+ * grpc.reflection.v1 and v1alpha, which have the same messages: tools such as grpcurl use them to list the
+ * services. Our files have no extensions, so questions about extensions find nothing.
  */
 import {
   decodeMessage,
@@ -17,10 +17,10 @@ const ownServices: readonly string[] = [
   "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/** At once; they need no token, and tools ask one question. */
+/** Open at the same time. Reflection needs no token, and tools ask one question per stream. */
 const streamsMax = 256;
 
-/** The services are those that the server offers besides reflection itself. */
+/** `services` are those besides reflection itself. */
 export function reflectionMethods(services: readonly string[]): GrpcMethods {
   const listed = [...services, ...ownServices].sort();
   let open = 0;
@@ -51,7 +51,7 @@ function reflect(stream: GrpcStream, services: readonly string[]): void {
       originalRequest: request,
       messageResponse: answer,
     });
-    // Anybody may ask; whoever does not read hundreds of answers wants something else.
+    // Reflection needs no token, and a normal client reads its answers.
     if (!isRead) stream.end("RESOURCE_EXHAUSTED", "the answers are not read");
   });
   stream.onHalfClose(() => stream.end("OK"));

@@ -4,11 +4,11 @@ import type { GrpcEnd } from "./status.ts";
 
 export type RequestHead =
   | { readonly kind: "call"; readonly path: string; readonly timeoutMs: number | undefined }
-  /** Not gRPC: answered with a status of HTTP, which is what the protocol asks for. */
+  /** Not gRPC: answered with an HTTP status, as the protocol requires. */
   | { readonly kind: "not_grpc"; readonly httpStatus: number }
   | { readonly kind: "refused"; readonly end: GrpcEnd };
 
-/** application/grpc, perhaps with the name of a codec or with parameters. */
+/** application/grpc, optionally with a codec or with parameters. */
 const contentType = /^application\/grpc([+;].*)?$/i;
 const timeout = /^(\d{1,8})([HMSmun])$/;
 const unitMs: Readonly<Record<string, number>> = {
@@ -19,7 +19,7 @@ const unitMs: Readonly<Record<string, number>> = {
   u: 1e-3,
   n: 1e-6,
 };
-/** No timer can wait longer; a deadline that far away is none. */
+/** The longest delay of a timer; longer deadlines are ignored. */
 const timeoutMsMax = 2 ** 31 - 1;
 
 export function readRequestHead(headers: IncomingHttpHeaders): RequestHead {

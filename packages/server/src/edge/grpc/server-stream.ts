@@ -1,16 +1,16 @@
 /**
- * One call of this server: what lies between its handler and HTTP/2.
+ * One call of this server, between its handler and HTTP/2.
  *
  * States: open, ending (a status was chosen; bytes are still going out), closed.
  * - open -> ending: the handler calls `end`; or the call fails (deadline, damaged input, a handler
- *   that throws, shutdown), of which the handler is told at once by `onClosed`.
- * - open -> closed: the client cancels, the connection breaks, or the client reads nothing, while the
- *   handler goes on sending beyond the limit or for too long a time.
- * - ending -> closed: everything was sent, or the client did not take it in time.
+ *   that throws, shutdown), and `onClosed` notifies the handler immediately.
+ * - open -> closed: the client cancels, the connection breaks, or the client reads nothing while the
+ *   handler sends beyond the limit or for too long.
+ * - ending -> closed: everything was sent, or the client did not read it in time.
  *
- * Nothing grows without a limit. What is read is held back at the sender: a call that is paused, or
- * whose client does not read the answers, is not read from, and HTTP/2 stops its sender. What is sent
- * counts in `pendingBytes`; `send` says when that is too much.
+ * All memory is bounded. Input: the server stops reading a call that is paused or whose client does not read
+ * the answers, and HTTP/2 flow control stops the client. Output: `pendingBytes` counts it, and `send` returns
+ * false when there is too much.
  */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import {
@@ -31,12 +31,12 @@ export interface StreamParts {
   readonly metadata: IncomingHttpHeaders;
   readonly path: string;
   readonly peer: string;
-  /** Keeps the connection for this call; returns how that ends. */
-  readonly vouch: () => () => void;
+  /** Keeps the connection open for this call; returns how to release it. */
+  readonly hold: () => () => void;
   readonly timeoutMs: number | undefined;
-  /** Whether the connection still stands. */
+  /** Whether the connection is still open. */
   readonly isConnected: () => boolean;
-  /** Bytes of the call have been read. */
+  /** Called with the size of each chunk that was read. */
   readonly onRead: (bytes: number) => void;
   readonly limits: StreamLimits;
   readonly turn: SendTurn;
@@ -59,14 +59,14 @@ export class ServerStream implements GrpcStream {
   readonly #queue: SendQueue;
   #state: "open" | "ending" | "closed" = "open";
   #end: GrpcEnd = { status: "OK", message: "" };
-  /** Known before the call is closed when the server is the one who ended it. */
+  /** Set before the call is closed when the server ends it. */
   #reason: CloseReason | undefined;
   #isPaused = false;
   #isFull = false;
   #isResting = false;
   #isDelivering = false;
   #isInputOver = false;
-  #isHalfCloseTold = false;
+  #isHalfCloseDelivered = false;
   #cancelTimer: () => void = nothing;
   #cancelStall: () => void = nothing;
   #onMessage: ((bytes: Buffer) => void) | undefined;
@@ -205,7 +205,7 @@ export class ServerStream implements GrpcStream {
     if (!this.#isPaused) return;
     this.#isPaused = false;
     this.#setFlow();
-    // Not within this call: the handler is in the middle of something.
+    // Deferred, because the handler may be in the middle of something.
     queueMicrotask(() => this.#deliver());
   }
 
@@ -213,16 +213,16 @@ export class ServerStream implements GrpcStream {
     this.#finish({ status, message }, "ended");
   }
 
-  vouch(): void {
+  holdConnection(): void {
     if (this.#state === "closed" || this.#release !== nothing) return;
-    this.#release = this.#parts.vouch();
+    this.#release = this.#parts.hold();
   }
 
-  /** Ends the call for a reason that the handler did not choose, and tells it. */
+  /** Ends the call for a reason outside the handler, and notifies the handler. */
   fail(end: GrpcEnd, reason: CloseReason): void {
     if (this.#state !== "open") return;
     this.#finish(end, reason);
-    this.#tellClosed(reason);
+    this.#notifyClosed(reason);
   }
 
   goAway(): void {
@@ -234,7 +234,7 @@ export class ServerStream implements GrpcStream {
     this.#guard(handler, this);
   }
 
-  /** Runs what belongs to the handler; what it throws ends this call and no other. */
+  /** Runs code of the handler; an error ends only this call. */
   #guard<T>(run: (argument: T) => void, argument: T): void {
     try {
       run(argument);
@@ -250,7 +250,7 @@ export class ServerStream implements GrpcStream {
     }
   }
 
-  /** Hands over what has arrived, for as long as the handler wants it. */
+  /** Hands over received messages while the handler accepts input. */
   #deliver(): void {
     const handle = this.#onMessage;
     if (this.#isDelivering || handle === undefined) return;
@@ -265,7 +265,7 @@ export class ServerStream implements GrpcStream {
     if (this.#wantsInput()) this.#checkInput();
   }
 
-  /** A call that has had its share of a turn goes on in the next one, after the others. */
+  /** A call that used its share of this turn continues in the next turn, after the others. */
   #rest(): void {
     this.#isResting = true;
     this.#setFlow();
@@ -276,15 +276,15 @@ export class ServerStream implements GrpcStream {
     });
   }
 
-  /** All whole messages were handed over. */
+  /** Checks the input after all whole messages were handed over. */
   #checkInput(): void {
     const { fault } = this.#frames;
     if (fault !== undefined) {
       this.fail(fault, "bad_input");
     } else if (this.#isInputOver && this.#frames.isInsideMessage) {
       this.fail({ status: "INTERNAL", message: "the call ends inside a message" }, "bad_input");
-    } else if (this.#isInputOver && !this.#isHalfCloseTold) {
-      this.#isHalfCloseTold = true;
+    } else if (this.#isInputOver && !this.#isHalfCloseDelivered) {
+      this.#isHalfCloseDelivered = true;
       this.#guard(this.#onHalfClose, undefined);
     }
   }
@@ -293,10 +293,10 @@ export class ServerStream implements GrpcStream {
     return this.#state === "open" && !this.#isPaused && !this.#isFull && !this.#isResting;
   }
 
-  /** What is not read stays with the sender, as soon as the window of the call is used up. */
+  /** Starts or stops reading; the flow control window of the call stops the client. */
   #setFlow(): void {
     if (this.#onMessage === undefined || this.#stream.destroyed) return;
-    // After its end a call is read to throw the rest away, so that the connection is not blocked.
+    // An ended call is still read, and the data dropped, so that the connection is not blocked.
     if (this.#wantsInput() || this.#state !== "open") this.#stream.resume();
     else this.#stream.pause();
   }
@@ -345,7 +345,7 @@ export class ServerStream implements GrpcStream {
     this.#setFlow();
   }
 
-  /** Drops what is pending. The code is one that clients take for RESOURCE_EXHAUSTED. */
+  /** Drops pending output. Clients map the error code to RESOURCE_EXHAUSTED. */
   #reset(reason: CloseReason): void {
     this.#reason = reason;
     this.#stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
@@ -359,19 +359,19 @@ export class ServerStream implements GrpcStream {
     this.#release();
     this.#cancelTimer();
     this.#cancelStall();
-    // First, so that what the queue gives back is not given to this call again.
-    this.#tellClosed(this.#closeReason());
+    // First, so that messages which the queue returns are not sent on this call again.
+    this.#notifyClosed(this.#closeReason());
     this.#queue.drop();
   }
 
   #closeReason(): CloseReason {
     const isComplete = this.#stream.rstCode === constants.NGHTTP2_NO_ERROR;
-    // A client may leave while the end is on its way; then it has not got everything.
+    // A client that leaves while the end is being sent has not received everything.
     if (this.#reason !== undefined && (this.#reason !== "ended" || isComplete)) return this.#reason;
     return this.#parts.isConnected() ? "cancelled" : "disconnected";
   }
 
-  #tellClosed(reason: CloseReason): void {
+  #notifyClosed(reason: CloseReason): void {
     if (this.#isClosedTold) return;
     this.#isClosedTold = true;
     this.#guard(this.#onClosed, reason);
@@ -388,14 +388,14 @@ const turnsMax = 4;
 const recheckMs = 50;
 
 /**
- * Tells a client whose call has a status to stop sending. A reset overtakes everything that was not sent
+ * Asks a client whose call has a status to stop sending. A reset overtakes everything that was not sent
  * yet, including the status, so it has to wait until the last frame of the call is sent. On a connection
  * that is not blocked, that takes two turns of the event loop.
  */
 export function stopClientAfterEnd(stream: ServerHttp2Stream, clock: Clock): void {
   let turns = 0;
   const check = () => {
-    // Most clients have finished by themselves.
+    // Most clients finish on their own.
     if (stream.destroyed || stream.closed) return;
     turns += 1;
     if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
@@ -418,17 +418,17 @@ const piecesMax = 1000;
  */
 class InputShare {
   readonly #turn: SendTurn;
-  /** Messages handed over in the turn with this number. */
+  /** The turn that `#messages` counts for. */
   #number = 0;
   #messages = 0;
-  /** How many more pieces than larger chunks have come. */
+  /** Small pieces minus larger chunks. */
   #pieces = 0;
 
   constructor(turn: SendTurn) {
     this.#turn = turn;
   }
 
-  /** A message was handed over; false when the next one has to wait for the next turn. */
+  /** Counts a message; false when the next message has to wait for the next turn. */
   countMessage(): boolean {
     if (this.#number !== this.#turn.number) {
       this.#number = this.#turn.number;
@@ -439,7 +439,7 @@ class InputShare {
     return this.#messages < messagesPerTurnMax;
   }
 
-  /** A chunk has come; false when it is the piece that is one too many. */
+  /** Counts a chunk; false when there were too many small pieces. */
   countChunk(bytes: number): boolean {
     this.#pieces = Math.max(0, this.#pieces + (bytes <= pieceBytesMax ? 1 : -1));
     return this.#pieces <= piecesMax;

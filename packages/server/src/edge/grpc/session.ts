@@ -1,13 +1,13 @@
 /**
  * What producer and worker streams have in common.
  *
- *   greeting   the first event must be a Hello with a good token; leaves by it, or by the time limit
- *   open       events are taken in the order they arrived; leaves by half-close, token or connection
- *   draining   nothing more is taken; leaves when every event that was taken has been answered
- *   closed     answers to what is still under way go nowhere
+ *   greeting   the first event must be a Hello with a valid token; ends with it, or with the time limit
+ *   open       events are processed in order of arrival; ends with half-close, token or connection
+ *   draining   no more events are accepted; ends when all accepted events are answered
+ *   closed     pending answers are dropped
  *
- * Reading stops while too much is unanswered, so a session holds a bounded amount of memory whatever
- * the peer does.
+ * Reading stops while too many events are unanswered, so the memory of a session is bounded whatever the peer
+ * does.
  */
 import { type ErrorCode, errors, limits } from "@codeq/protocol";
 import {
@@ -44,62 +44,62 @@ export interface SessionParts {
   readonly tracing: Tracing;
   readonly slots: StreamSlots;
   readonly claimBatchMax: number;
-  /** Another one with every start of a server. */
+  /** Different after every start of the server. */
   readonly instance: string;
 }
 
 export interface Greeting {
   readonly token: string;
-  /** What the caller wants to be called; empty for its subject. */
+  /** The name that the caller chose; empty for its subject. */
   readonly name: string;
 }
 
-/** Why an event was not taken. */
+/** Why an event was refused. */
 export interface EventError {
-  /** The name that the other server gives to it. */
+  /** The name in the Go server, which clients know. */
   readonly code: string;
   readonly message: string;
-  /** The name in the table of errors. */
+  /** The code in the error table. */
   readonly errorCode: ErrorCode;
 }
 
-/** What is different between the two kinds of streams. */
+/** The differences between producer and worker streams. */
 export interface Protocol<Event, Reply> {
   readonly access: AccessKind;
-  /** Of all streams of this kind. */
+  /** Counts of all streams of this kind. */
   readonly counts: StreamCounts;
   readonly read: WireRead<Event>;
   readonly write: WireWrite<Reply>;
-  /** What is said to a Hello without a token. */
+  /** The answer to a Hello without a token. */
   readonly missingToken: string;
-  /** Undefined when the event is something else. */
+  /** Undefined when the event is not a Hello. */
   readonly greetingOf: (event: Event) => Greeting | undefined;
   readonly errorReply: (error: EventError) => Reply;
-  /** Answers the Hello and returns what takes the events after it. */
+  /** Answers the Hello and returns the handler of the events after it. */
   readonly begin: (
     session: Session<Reply>,
     identity: Identity,
     name: string,
-  ) => Conversation<Event>;
+  ) => SessionHandler<Event>;
 }
 
-export interface Conversation<Event> {
+export interface SessionHandler<Event> {
   /**
-   * Takes an event of so many bytes; everything that its order matters for is decided before this
-   * returns. What is answered later is a promise, or tells the session by itself.
+   * Handles an event of so many bytes; everything that depends on the order of events is decided before this
+   * returns. A later answer is a promise, or calls `answered` of the session.
    */
   take(event: Event, bytes: number): MaybePromise<void>;
-  /** The peer sends nothing more, or the server is about to stop. */
+  /** The peer has sent its last event, or the server is about to stop. */
   finish(): void;
-  /** Nothing can be sent any more. */
+  /** The stream is closed; nothing can be sent. */
   closed(): void;
-  /** The peer has stopped or resumed reading what it is sent. */
+  /** The peer has stopped or resumed reading. */
   slowed(isSlow: boolean): void;
 }
 
 const clientPattern = /^[\x20-\x7e]{1,200}$/;
 const greetingMsMax = 10_000;
-/** How long a stream outlives its token. */
+/** How long a stream may outlive its token. */
 const expiryGraceMs = 30_000;
 const unansweredEventsMax = 4096;
 const unansweredBytesMax = 8 * 1024 * 1024;
@@ -116,7 +116,7 @@ export class Session<Reply> {
   #onClosed: () => void = () => {};
   #unansweredEvents = 0;
   #unansweredBytes = 0;
-  /** Of those that are decided over several turns. */
+  /** Batches that are decided over several turns. */
   #batchesUnderWay = 0;
   #isSlow = false;
   #isPaused = false;
@@ -137,20 +137,20 @@ export class Session<Reply> {
     return this.#isClosed;
   }
 
-  /** From where the stream came. */
+  /** The address and request id of the stream. */
   get from(): Origin {
     const { peer, metadata } = this.#stream;
     const id = metadata["x-request-id"];
     return { address: addressOf(peer), requestId: singleText(id) ?? "" };
   }
 
-  /** What the program calls itself at the other end; undefined when it does not say, or something odd. */
+  /** The user agent of the client; undefined when it is missing or has unusual characters. */
   get client(): string | undefined {
     const name = this.#stream.metadata["user-agent"];
     return name !== undefined && clientPattern.test(name) ? name : undefined;
   }
 
-  /** Bytes that were sent and have not left the process. */
+  /** Sent bytes that are still in this process. */
   get pendingBytes(): number {
     return this.#stream.pendingBytes;
   }
@@ -164,12 +164,12 @@ export class Session<Reply> {
     this.#isSlow = false;
   }
 
-  /** Called at once when the session ends: its stream may take a while to close. */
+  /** Called immediately when the session ends, before its stream is closed. */
   whenClosed(run: () => void): void {
     this.#onClosed = run;
   }
 
-  /** `unsent` is called when it is certain that the reply never left. */
+  /** `unsent` is called when the reply was certainly not sent. */
   send(reply: Reply, unsent?: () => void): void {
     if (this.#isClosed) {
       unsent?.();
@@ -182,12 +182,12 @@ export class Session<Reply> {
     this.#onSlow();
   }
 
-  /** Tells the peer of an event that was not taken; the stream goes on. */
+  /** Refuses an event; the stream stays open. */
   refuse(error: EventError): void {
     this.send(this.#protocol.errorReply(error));
   }
 
-  /** Ends the stream in place of an answer to its Hello. */
+  /** Ends the stream instead of answering its Hello. */
   turnAway(reason: StreamRefusal, status: GrpcStatus, message: string): void {
     if (this.#isClosed) return;
     this.#protocol.counts.refused[reason] += 1;
@@ -208,7 +208,7 @@ export class Session<Reply> {
     this.#onClosed();
   }
 
-  /** An event of so many bytes was taken, and `answered` will be called once for it. */
+  /** Counts an event of so many bytes; `answered` must be called once for it. */
   unanswered(bytes: number): void {
     this.#unansweredEvents += 1;
     this.#unansweredBytes += bytes;
@@ -222,7 +222,7 @@ export class Session<Reply> {
     this.#endWhenDrained();
   }
 
-  /** The same for an event that is answered when the promise settles. */
+  /** Counts an event that is answered when the promise settles. */
   track(answer: Promise<void>, bytes: number): void {
     this.unanswered(bytes);
     answer.then(
@@ -234,7 +234,7 @@ export class Session<Reply> {
     );
   }
 
-  /** Something that cannot happen did: it costs this stream, and is logged for who can look into it. */
+  /** A bug: logs the error and ends this stream. */
   fail(error: unknown): void {
     const { path, peer } = this.#stream;
     this.#logger.error("gRPC stream failed", { path, peer, error });
@@ -256,7 +256,7 @@ export class Session<Reply> {
     this.#pace();
   }
 
-  /** Ends the stream when what was taken has been answered. */
+  /** Ends the stream when all accepted events are answered. */
   drain(): void {
     this.#isDraining = true;
     this.#endWhenDrained();
@@ -266,13 +266,13 @@ export class Session<Reply> {
     if (expiresMs === undefined) return;
     const leftMs = expiresMs + expiryGraceMs - this.#clock.nowMs();
     this.#cancelExpiry = this.#clock.after(leftMs, () => {
-      // A timer has a longest delay, and the wall clock may have been set back.
+      // Timers have a maximum delay, and the wall clock may have been set back.
       if (this.#clock.nowMs() < expiresMs + expiryGraceMs) this.endAfter(expiresMs);
       else this.end("UNAUTHENTICATED", errors.token_expired.text);
     });
   }
 
-  /** A revoked token ends its stream at once; what was taken already is answered to nobody. */
+  /** A revoked token ends its stream immediately; pending answers are dropped. */
   endWhenRevoked(authenticator: Authenticator, identity: Identity): void {
     if (this.#isClosed) return;
     this.#stopWatching = authenticator.watch(identity, () =>
@@ -321,7 +321,7 @@ export function serveStream<Event, Reply>(
 ): void {
   const { counts } = protocol;
   const session = new Session<Reply>(stream, parts, protocol);
-  let conversation: Conversation<Event> | undefined;
+  let handler: SessionHandler<Event> | undefined;
   let isGreeted = false;
   let isFinishing = false;
 
@@ -330,19 +330,19 @@ export function serveStream<Event, Reply>(
   );
   const finish = (): void => {
     isFinishing = true;
-    if (conversation !== undefined) conversation.finish();
+    if (handler !== undefined) handler.finish();
     else if (!isGreeted) session.end("OK");
   };
   const greet = async (hello: Event): Promise<void> => {
     isGreeted = true;
     cancelTimeout();
-    // What comes behind the Hello waits until its token has been checked.
+    // Events after the Hello wait until its token has been checked.
     stream.pause();
     const accepted = await authenticate(session, parts, protocol, hello);
     if (accepted === undefined || session.isClosed) return;
-    stream.vouch();
+    stream.holdConnection();
     const begun = protocol.begin(session, accepted.identity, accepted.name);
-    conversation = begun;
+    handler = begun;
     session.whenClosed(() => begun.closed());
     session.endAfter(accepted.identity.expiresMs);
     session.endWhenRevoked(parts.authenticator, accepted.identity);
@@ -360,12 +360,12 @@ export function serveStream<Event, Reply>(
     if (session.isClosed) return;
     counts.messagesIn += 1;
     const event = decodeMessage(protocol.read, bytes);
-    if (conversation === undefined) {
+    if (handler === undefined) {
       greet(event).catch((error: unknown) => session.fail(error));
       return;
     }
     try {
-      const answer = conversation.take(event, bytes.length);
+      const answer = handler.take(event, bytes.length);
       if (answer instanceof Promise) session.track(answer, bytes.length);
     } catch (error) {
       session.fail(error);
@@ -505,7 +505,7 @@ export class StreamCounts {
   open = 0;
   messagesIn = 0;
   messagesOut = 0;
-  heldReadys = 0;
+  pendingReadys = 0;
   readonly closed: Record<CloseReason, number> = zeros(streamEnds);
   readonly refused: Record<StreamRefusal, number> = zeros(streamRefusals);
   readonly pauses: Record<StreamPause, number> = zeros(streamPauses);
@@ -548,7 +548,7 @@ class StreamSlot {
     this.#slots = slots;
   }
 
-  /** False when there is none left. */
+  /** False when no slot is left. */
   take(): boolean {
     if (this.#slots.isFull) return false;
     this.#isTaken = true;
@@ -556,7 +556,7 @@ class StreamSlot {
     return true;
   }
 
-  /** False when the tenant has all that it may have. */
+  /** False when the tenant has used all its slots. */
   takeFor(tenantId: TenantId): boolean {
     if (!this.#slots.ofTenants.hasRoomFor(tenantId)) return false;
     this.#tenantId = tenantId;

@@ -38,7 +38,7 @@ export function trailersOf({ status, message }: GrpcEnd): OutgoingHttpHeaders {
   return trailers;
 }
 
-/** Visible ASCII as it is, every other byte of the UTF-8 text and the percent sign as %XX. */
+/** Keeps visible ASCII; encodes the percent sign and all other bytes of the UTF-8 text as %XX. */
 export function encodeGrpcMessage(message: string): string {
   const text = message.length > messageCharsMax ? `${cut(message)}...` : message;
   if (/^[\x20-\x24\x26-\x7e]*$/.test(text)) return text;
@@ -50,7 +50,7 @@ export function encodeGrpcMessage(message: string): string {
   return encoded;
 }
 
-/** Half a pair of surrogates at the end would become a replacement character. */
+/** Truncates without splitting a surrogate pair, which would become a replacement character. */
 function cut(message: string): string {
   return message.slice(0, messageCharsMax).replace(/[\ud800-\udbff]$/, "");
 }

@@ -43,11 +43,11 @@ export interface Exchange extends Omit<HttpRequest, "body">, SentRequest {
   admission: Admission | undefined;
 }
 
-/** Watches over a caller that waits: the signal aborts when the caller has left. */
+/** Watches a caller that waits: the signal aborts when the caller has disconnected. */
 export interface Listener {
   readonly signal: AbortSignal;
   readonly abort: () => void;
-  /** Runs when the wait is over, whatever came of it. */
+  /** Runs when the wait is over, whatever the outcome. */
   onceOver(run: () => void): void;
 }
 
@@ -69,7 +69,7 @@ export interface CallsParts {
   readonly logger: Logger;
   /** Unknown fields and query parameters are ignored. */
   readonly isLenient: boolean;
-  /** Of a node of a cluster. */
+  /** Undefined for a server that is not in a cluster. */
   readonly cluster: Pick<Cluster, "leaderUrl"> | undefined;
 }
 
@@ -186,7 +186,7 @@ export function bodyText(bytes: Buffer): string | undefined {
   return text.includes(replacement) && !isUtf8(bytes) ? undefined : text;
 }
 
-/** Of a request without a query. */
+/** The query of a request that has none. */
 export const noQuery: HttpRequest["query"] = {};
 
 /** The query parameters that a route accepts. */

@@ -15,8 +15,8 @@ import type { Page, PageCaller, ShownPage } from "./http-server.ts";
 const jsonType = "application/json; charset=utf-8";
 
 /**
- * `/healthz` asks for a restart when the storage has failed. `/readyz` asks for no traffic whenever
- * writes are refused, which a full disk does without a restart helping.
+ * `/healthz` fails when the storage has failed, so that the process is restarted. `/readyz` fails whenever writes
+ * are refused, for example while the disk is full, when a restart would not help.
  */
 export function healthPages(parts: {
   queue: Queue;
@@ -68,14 +68,14 @@ async function mayKnowCommands(
   const token = bearerToken(authorization);
   if (!token.ok) return false;
   const { metricsToken } = config;
-  // As hashes, so that how long it takes tells nothing about the token.
+  // Hashes are compared, so that the duration reveals nothing about the token.
   const isToken = fingerprintOf(token.value) === fingerprintOf(metricsToken);
   if (metricsToken !== "" && isToken) return true;
   const identity = await authenticator.authenticate("operator", token.value);
   return identity.ok && identity.value.isOperator;
 }
 
-/** Where the streams are, for clients that only know this address. */
+/** The stream ports, for clients that only know the HTTP address. */
 function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): object {
   if (workerStreamPort === undefined && producerStreamPort === undefined) return {};
   return { instance, streams: { worker: workerStreamPort, producer: producerStreamPort } };
@@ -86,7 +86,7 @@ function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): o
  * belong to the same server. The ports are set once they are open.
  */
 export interface Endpoints {
-  /** Another one with every start. */
+  /** Different after every start. */
   readonly instance: string;
   /** Undefined when the listener is off. */
   workerStreamPort: number | undefined;

@@ -1,6 +1,6 @@
 /**
  * The REST API on Fastify. Authorisation happens before a body is read; every reply has a request id; all
- * errors have the same form. A caller that disconnects while it waits is noticed.
+ * errors have the same form. Operations that wait end when their caller disconnects.
  */
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -46,18 +46,18 @@ export interface HttpOptions {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly bodyBytesMax: number;
-  /** Fields and query parameters that are not known are passed over. */
+  /** Unknown fields and query parameters are ignored. */
   readonly isLenient: boolean;
   readonly limits: HttpLimits;
   /** Undefined for plain HTTP. */
   readonly tls: ServerTls | undefined;
   /** Routes without a token, such as health and metrics. */
   readonly pages: readonly Page[];
-  /** Who is signed in to the console; undefined when there is none. */
+  /** The sessions of the console; undefined when the console is off. */
   readonly sessions: Sessions | undefined;
-  /** Where people sign in to the console at an identity server. */
+  /** Sign-in to the console at an identity server. */
   readonly login: IdentityLogin | undefined;
-  /** Of a node of a cluster. */
+  /** Undefined for a server that is not in a cluster. */
   readonly cluster: Pick<Cluster, "leaderUrl"> | undefined;
   readonly config: Config;
 }
@@ -76,7 +76,7 @@ export interface ShownPage {
 
 export interface PageCaller {
   readonly authorization: string | undefined;
-  /** Without something between that speaks for somebody else. */
+  /** True for direct connections from this machine, not through a proxy. */
   readonly isOnThisMachine: boolean;
 }
 
@@ -91,15 +91,15 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Undefined for pages and sessions of the console. */
     exchange: Exchange | undefined;
-    /** The type of a file that is sent. */
+    /** The content type of an upload. */
     sentType: string | undefined;
   }
 }
 
-/** Keeps a file from being read as a body. */
+/** Uploads get this content type, so that Fastify does not read the file as a body. */
 const uploadType = "application/vnd.codeq.upload";
 
-/** More than any name may have, so that operations can say what is wrong with one that is too long. */
+/** Longer than any valid name, so that the operation explains what is wrong with a name that is too long. */
 const pathPartCharsMax = 1024;
 
 export function createHttpServer(options: HttpOptions): FastifyInstance {
@@ -125,7 +125,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => requestIdOf(headers["x-request-id"]),
-    // A path that cannot be decoded, or with a part of such a length, leads nowhere.
+    // A path that cannot be decoded, or has a part that is too long, is not found.
     frameworkErrors: (_error, request, reply) => {
       reply.header("x-request-id", request.id);
       pageNotFound(reply);
@@ -137,7 +137,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   receiveBodies(app);
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
-    // The content type is not looked at; one that is not well-formed must not be a reason to refuse.
+    // The content type is ignored, so Fastify must not refuse a malformed one.
     const { headers } = request.raw;
     const isUpload = request.routeOptions.config.route?.isUpload === true;
     if (isUpload) {
@@ -151,7 +151,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     plain.closeIdle();
   });
   app.addHook("onResponse", (request, reply, done) => {
-    // A connection that was busy when closing began would be kept open, and the end put off by it.
+    // A connection that was busy when the shutdown began would stay open and delay the shutdown.
     if (calls.isClosing) setImmediate(() => app.server.closeIdleConnections());
     const { method, id: requestId, exchange } = request;
     if (exchange?.identity !== undefined) exchange.connection?.release();
@@ -214,7 +214,7 @@ function receiveBodies(app: FastifyInstance): void {
 export class BodyTurns {
   readonly #waiting: (() => void)[] = [];
 
-  /** Runs at once when the body is small. */
+  /** Runs immediately when the body is small. */
   take(bodyBytes: number, run: () => void): void {
     if (bodyBytes <= smallBodyBytes) {
       run();
@@ -225,7 +225,7 @@ export class BodyTurns {
   }
 
   readonly #next = (): void => {
-    // The next turn is asked for first: what is run may throw.
+    // The next turn is scheduled first, because the call below may throw.
     if (this.#waiting.length > 1) setImmediate(this.#next);
     this.#waiting.shift()?.();
   };
@@ -303,13 +303,13 @@ function credentialsOf(
   return {
     authorization: headers.authorization ?? sessionAuthorization(request, sessions),
     role: typeof role === "string" ? role : undefined,
-    // One that is given twice is an array, and as text no tenant.
+    // A repeated parameter is an array, whose text is no valid tenant.
     tenant: tenant === undefined ? undefined : String(tenant),
     from,
   };
 }
 
-/** Of a page of the console: its cookie alone is not enough, for browsers send it unasked. */
+/** The token of a console session. The cookie alone is not enough, because browsers send it with any request. */
 function sessionAuthorization(
   { headers }: FastifyRequest,
   sessions: Sessions | undefined,
@@ -321,7 +321,7 @@ function sessionAuthorization(
   return token === undefined ? undefined : `Bearer ${token}`;
 }
 
-/** Aborts when the caller closes the connection before it got its answer. */
+/** Aborts when the caller closes the connection before the answer was sent. */
 function listenerOf(request: IncomingMessage, response: ServerResponse): Listener {
   const controller = new AbortController();
   const abort = (): void => controller.abort();

@@ -29,9 +29,9 @@ const locations = {
   done: "NONE",
 } as const satisfies Record<Place["in"], string>;
 
-/** Of a reason in an event; the task has the whole of it. */
+/** Longer reasons are truncated in events; the task has the whole reason. */
 const reasonCharsMax = 256;
-/** Of a result in an event. */
+/** Longer results are left out of events. */
 const resultCharsMax = 64 * 1024;
 
 export class JsonCodec {
@@ -49,12 +49,12 @@ export class JsonCodec {
     return `${this.#open(task, payload)}}`;
   }
 
-  /** With the attempts that there were. */
+  /** A task with its attempts. */
   taskWithHistory(task: Task, payload: string): string {
     return `${this.#open(task, payload)}${this.#history(task)}${this.#report(task)}}`;
   }
 
-  /** Empty for a task that nobody ever had. */
+  /** Empty for a task without attempts. */
   #history(task: Task): string {
     const attempts = attemptsOf(task);
     if (attempts.length === 0) return "";
@@ -64,7 +64,7 @@ export class JsonCodec {
     return `,"attemptHistory":[${shown}]${count}`;
   }
 
-  /** What its workers said. */
+  /** The progress and logs that workers reported. */
   #report({ trail }: Task): string {
     const { progress, logs = [] } = trail ?? {};
     let text = "";
@@ -111,7 +111,7 @@ export class JsonCodec {
     return `${text}}`;
   }
 
-  /** All but the closing brace. */
+  /** The object without its closing brace. */
   #open(task: Task, payload: string | undefined): string {
     const { place } = task;
     let text = `{"id":"${task.id}","command":"${task.command}"`;
@@ -163,14 +163,14 @@ export class JsonCodec {
     return `${text},"completedAt":"${this.#timestamps.local(result.completedMs)}"}`;
   }
 
-  /** The last event of a task; of a long result only how it ended. */
+  /** The last event of a task; a long result is left out. */
   resultEvent(result: Result): string {
     const isLong = result.resultJson.length > resultCharsMax;
     const shown = this.result(isLong ? { ...result, resultJson: "" } : result).slice(1);
     return `{"event":"result",${isLong ? `"resultOmitted":true,` : ""}${shown}`;
   }
 
-  /** What a submit is answered with: the record, and whether it was there already. */
+  /** The answer to a submit: the record, and whether it existed already. */
   submitted({ repeated, bodyDiffered, ...result }: SubmittedResult): string {
     const text = this.result(result);
     if (repeated === undefined) return text;
@@ -227,7 +227,7 @@ export class JsonCodec {
     });
   }
 
-  /** The same event goes to all its readers one after the other, and is written once. */
+  /** Rendered once: the same event goes to all readers in a row. */
   event(event: TaskEvent): string {
     if (event === this.#lastEvent) return this.#lastEventText;
     const { event: name, atMs, reason, ...fields } = event;
@@ -238,7 +238,7 @@ export class JsonCodec {
     return this.#lastEventText;
   }
 
-  /** The same summary goes to all its readers one after the other, and is written once. */
+  /** Rendered once: the same summary goes to all readers in a row. */
   summary(summary: FeedSummary): string {
     if (summary === this.#lastSummary) return this.#lastSummaryText;
     const { atMs, queues, others } = summary;

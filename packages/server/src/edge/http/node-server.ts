@@ -19,17 +19,17 @@ export type HttpLimits = Pick<
 export interface NodeServerOptions {
   readonly limits: HttpLimits;
   readonly connections: Connections;
-  /** What need not go through the server at all. */
+  /** Answers plain requests before they reach the server. */
   readonly plain: PlainConnections;
   /** Undefined for HTTP without TLS. */
   readonly tls: ServerTls | undefined;
 }
 
-/** How often the times of the connections are looked at. */
+/** How often Node checks the timeouts of connections. */
 const checkIntervalMs = 1000;
-/** Requests on one connection that wait for their answers. */
+/** Unanswered requests on one connection. */
 const unansweredMax = 32;
-/** No bytes in either direction for so long: the longest wait for an event takes half of it. */
+/** A connection without traffic is closed after this time, twice the longest wait for an event. */
 export const stalledMs = 120_000;
 
 export function createNodeServer(handler: RequestListener, parts: NodeServerOptions): Server {
@@ -49,12 +49,12 @@ export function createNodeServer(handler: RequestListener, parts: NodeServerOpti
 }
 
 /**
- * Whoever sends on without waiting for answers is served in the order of arrival, so a few hundred
- * requests in one packet would hold up everybody else. Clients of HTTP/1.1 hardly ever do that.
+ * Pipelined requests are served in the order of arrival, so a few hundred requests in one packet would delay
+ * all other clients. Clients of HTTP/1.1 hardly ever pipeline.
  */
 function limitUnanswered(handler: RequestListener, connections: Connections): RequestListener {
   return (request, response) => {
-    // Closed meanwhile: what is left of its requests leads nowhere.
+    // The connection was closed meanwhile; its other requests cannot be answered.
     if (request.socket.destroyed) return;
     const connection = connections.of(request.socket);
     if (connection?.begin(unansweredMax) === false) {
@@ -67,9 +67,9 @@ function limitUnanswered(handler: RequestListener, connections: Connections): Re
 }
 
 /**
- * Closes a connection, and reads nothing more of what has arrived on it. The second half is a matter
- * of cost alone, which is why it may rest on something that Node does not document: it would go on
- * through the packet and make an error of every request in it, for twenty times the price.
+ * Closes a connection without parsing the rest of what has arrived on it. Node would parse the whole packet
+ * and create an error for every request in it, at twenty times the cost. Stopping the parser uses a property
+ * that Node does not document; without it the close is only more expensive.
  */
 function cutOff(socket: Socket & { readonly parser?: { onIncoming?: () => number } | null }): void {
   const noFurtherData = 2;

@@ -1,11 +1,10 @@
 /**
- * Connections on which plain requests come one after the other, answered without the machinery that
- * Node and Fastify have for all others. The first request that is not plain takes its connection
- * along to them, and there it stays: what it looks like on the wire is the same.
+ * Connections with plain requests, answered without Node's HTTP server and Fastify. The first request that
+ * is not plain hands its connection over to Node for good; the client sees no difference.
  *
- *   idle        waits for a request; leaves when one comes, when it is closed, or after a time
- *   answering   one request is being answered; more bytes than its own are kept for Node
- *   left        Node has it, or it is closed
+ *   idle        waits for a request; ends with a request, a close or a timeout
+ *   answering   one request is being answered; bytes behind it are kept for Node
+ *   left        Node has the connection, or it is closed
  */
 import { STATUS_CODES } from "node:http";
 import type { Server, Socket } from "node:net";
@@ -33,9 +32,9 @@ export interface PlainParts {
   readonly limits: HttpLimits;
 }
 
-/** Larger ones take their turns with other large bodies. */
+/** Larger bodies go through Fastify, which parses one large body in each event loop turn. */
 const plainBodyBytesMax = 64 * 1024;
-/** Clients are told less than what they have, so that none sends into a closing connection. */
+/** Added to the advertised keep-alive, so that no client writes to a closing connection. */
 const keepAliveSpareMs = 1000;
 const timedOut = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n";
 
@@ -51,7 +50,7 @@ export class PlainConnections {
     this.#dates = new Dates(parts.clock);
   }
 
-  /** Stands between a server and what it does with a connection. */
+  /** Takes new connections before the server does. */
   watch(server: Server, event: "connection" | "secureConnection"): void {
     const takers = server.listeners(event);
     server.removeAllListeners(event);
@@ -64,7 +63,7 @@ export class PlainConnections {
     });
   }
 
-  /** Closes those that wait for nothing; the others follow with their answers. */
+  /** Closes idle connections; busy ones close after their answers. */
   closeIdle(): void {
     for (const each of this.#open) each.closeIfIdle();
   }
@@ -101,7 +100,7 @@ class PlainConnection {
   readonly #connection: Connection | undefined;
   readonly #address: string;
   #isAnswering = false;
-  /** What came before its time. */
+  /** Bytes that arrived while a request was being answered. */
   #early: Buffer | undefined;
   #waiting: AbortController | undefined;
   #onLeft: (() => void) | undefined;
@@ -125,13 +124,13 @@ class PlainConnection {
 
   closeIfIdle(): void {
     if (this.#isAnswering) return;
-    // An answer may still be on its way to somebody who reads slowly.
+    // A slow reader may not have received its whole answer yet.
     if (this.#socket.writableLength > 0) this.#socket.destroySoon();
     else this.#socket.destroy();
   }
 
   readonly #received = (bytes: Buffer): void => {
-    // Nobody would get the answer.
+    // The answer could not be sent.
     if (!this.#socket.writable) return;
     if (this.#isAnswering) {
       this.#early = this.#early === undefined ? bytes : Buffer.concat([this.#early, bytes]);
@@ -226,14 +225,14 @@ class PlainConnection {
   }
 
   #write(head: string, text: string): void {
-    // Letters of one byte need not be looked at again.
+    // ASCII text needs no UTF-8 encoding.
     const isAscii = Buffer.byteLength(text) === text.length;
     const hasRoom = this.#socket.write(head + text, isAscii ? "latin1" : "utf8");
-    // Who does not read is not read from.
+    // Stop reading from clients that do not read their responses.
     if (!hasRoom) this.#socket.pause();
   }
 
-  /** Who has not taken its answer yet may take as long for it as Node gives it. */
+  /** A client that has not read its answer yet has as much time as with Node's server. */
   #keepAlive(): void {
     const socket = this.#socket;
     this.#hasAnswered = true;
@@ -242,7 +241,7 @@ class PlainConnection {
     if (socket.timeout !== ms) socket.setTimeout(ms);
   }
 
-  /** From here on Node sees all there is, from the first letter that was not answered. */
+  /** Hands the connection over to Node, with the bytes that were not answered. */
   #leave(bytes: Buffer): void {
     const socket = this.#socket;
     socket.off("timeout", this.#timedOut);
@@ -258,7 +257,7 @@ class PlainConnection {
     process.nextTick(() => socket.resume());
   }
 
-  /** Used again by the next request, unless it was of use. */
+  /** The controller is reused for the next request unless it was aborted. */
   readonly #listen = (): Listener => {
     const isFresh = this.#waiting === undefined || this.#waiting.signal.aborted;
     const controller = isFresh ? new AbortController() : (this.#waiting as AbortController);
@@ -293,7 +292,7 @@ class PlainConnection {
 
   readonly #timedOut = (): void => {
     if (this.#isAnswering) return;
-    // Who takes nothing would never let it come to an orderly end.
+    // A client that reads nothing would keep an orderly close from finishing.
     if (this.#hasAnswered || !this.#socket.writable) {
       this.#socket.destroy();
       return;
@@ -306,7 +305,7 @@ class PlainConnection {
     this.#socket.destroy();
   };
 
-  /** Who has hung up is not waited for, as Node has it too. */
+  /** Like Node's server, closes its side when the client has closed its own. */
   readonly #ended = (): void => {
     this.#left();
     this.#socket.end();
@@ -327,7 +326,7 @@ function headOf({ from, admission }: Exchange, reply: HttpReply): string {
   return typeof body === "string" ? `${head}content-length: ${Buffer.byteLength(body)}\r\n` : head;
 }
 
-/** The header with the time, made once a second. */
+/** The Date header, rendered once a second. */
 class Dates {
   readonly #clock: Clock;
   #second = Number.NaN;

@@ -2,14 +2,14 @@
  * Recognises the requests that make up nearly all traffic: a POST with a Content-Length that has arrived in
  * one piece, without anything that HTTP gives a special meaning. Every parser reads such a request in the
  * same way. All other requests are left to the parser of Node: no request is refused here, and none is
- * parsed in a way of our own.
+ * parsed differently.
  */
 import { copyOf, sharedCharsMax } from "./json-body.ts";
 import type { AnyRoute } from "./route.ts";
 
 export interface PlainRequest {
   readonly path: string;
-  /** Those that any route looks at. */
+  /** The headers that routes use. */
   readonly headers: PlainHeaders;
   readonly bodyAt: number;
   readonly bodyBytes: number;
@@ -29,7 +29,7 @@ export interface PlainHeaders {
 const method = "POST ";
 const version = " HTTP/1.1\r\n";
 const headEnd = "\r\n\r\n";
-/** Whole lines of letters that can be seen, and spaces; no tabs, no lines that go on. */
+/** Whole lines of printable ASCII; no tabs, no continued lines. */
 const headerLines = /^(?:[A-Za-z0-9-]+:[\x20-\x7e]*\r\n)+$/;
 const length = /^(?:0|[1-9][0-9]{0,6})$/;
 const headersMax = 64;
@@ -38,15 +38,15 @@ const used: ReadonlySet<string> = new Set([
   ...["host", "content-length", "authorization", "x-role", "x-request-id"],
   ...["traceparent", "tracestate"],
 ]);
-/** Left to Node's parser. */
+/** Requests with one of these headers are left to Node's parser. */
 const special: ReadonlySet<string> = new Set([
   ...["transfer-encoding", "connection", "proxy-connection", "upgrade", "http2-settings"],
   ...["expect", "content-encoding", "te", "trailer", "cookie"],
-  // Few ask for it, and only the other path knows the answer.
+  // Rare, and not among the headers that a plain request keeps.
   "codeq-redirect",
 ]);
 
-/** Undefined when it is anything else. */
+/** Undefined when the bytes are not a plain request. */
 export function readPlain(bytes: Buffer): PlainRequest | undefined {
   const end = bytes.indexOf(headEnd);
   if (end < 0) return undefined;
@@ -72,7 +72,7 @@ export function readPlain(bytes: Buffer): PlainRequest | undefined {
   return { path, headers, bodyAt: end + headEnd.length, bodyBytes: Number(bodyLength) };
 }
 
-/** False when a header stands in the way. */
+/** False when a header makes the request not plain. */
 function readHeaders(lines: string, headers: PlainHeaders): boolean {
   let count = 0;
   for (let at = 0; at < lines.length; count += 1) {
@@ -81,7 +81,7 @@ function readHeaders(lines: string, headers: PlainHeaders): boolean {
     const name = lines.slice(at, colon).toLowerCase();
     at = end + 2;
     if (used.has(name)) {
-      // Some that are given twice count once, some are joined; Node knows which.
+      // Node ignores some repeated headers and joins others.
       if (headers[name] !== undefined) return false;
       headers[name] = ownOf(lines.slice(colon + 1, end).trim(), lines);
     } else if (special.has(name) && !isKeepAlive(name, lines.slice(colon + 1, end))) {
@@ -91,12 +91,12 @@ function readHeaders(lines: string, headers: PlainHeaders): boolean {
   return count <= headersMax;
 }
 
-/** Ids and traces stay with their tasks, and a part of a string keeps the whole of it in memory. */
+/** Copies a substring that outlives the request, because a slice keeps the whole string in memory. */
 function ownOf(part: string, whole: string): string {
   return whole.length <= sharedCharsMax ? part : copyOf(part);
 }
 
-/** What HTTP/1.1 means anyway. */
+/** `Connection: keep-alive` is the default of HTTP/1.1. */
 function isKeepAlive(name: string, value: string): boolean {
   return name === "connection" && value.trim().toLowerCase() === "keep-alive";
 }
@@ -107,7 +107,7 @@ export interface FoundRoute {
 }
 
 const noParams: FoundRoute["params"] = {};
-/** An id without escapes. Any other is left to the router. */
+/** An id without escapes. Others are left to the router of Fastify. */
 const idPattern = /^[0-9A-Za-z-]{1,64}$/;
 const idName = ":id";
 

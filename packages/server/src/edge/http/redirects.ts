@@ -1,7 +1,7 @@
 /**
- * Redirects to the leader, for clients that ask for them with a header. Any node answers every request; whoever wants to
- * save the way between nodes can be told where the leader is. Asked for without a known address, and at the leader, a
- * request is answered as ever.
+ * Redirects to the leader, for clients that ask for them with a header. Any node answers every request; a
+ * redirect saves the hop between nodes. A request is answered normally when this node leads, or when the
+ * address of the leader is unknown.
  */
 import type { TaskId } from "@codeq/queue";
 import type { Cluster } from "../operation.ts";

@@ -14,7 +14,7 @@ export type TlsSettings = Pick<
 
 type FileKey = "tlsCertFile" | "tlsKeyFile" | "tlsClientCaFile";
 
-/** The contents, or why there are none. */
+/** The contents of each file, or why it could not be read. */
 export type TlsFiles = { readonly [K in FileKey]?: Buffer | { readonly problem: string } };
 
 export interface Certificates {
@@ -22,7 +22,7 @@ export interface Certificates {
   readonly key: Buffer;
   /** Undefined when clients are not asked for a certificate. */
   readonly clientCas: Buffer | undefined;
-  /** For people: subject, names and serial number. */
+  /** Subject, names and serial number, for the log. */
   readonly subject: string;
   readonly validFromMs: number;
   readonly validToMs: number;
@@ -40,7 +40,7 @@ export function loadCertificates(settings: TlsSettings, nowMs: number): CheckedC
 }
 
 const fileKeys: readonly FileKey[] = ["tlsCertFile", "tlsKeyFile", "tlsClientCaFile"];
-/** A bundle of all public CAs has a quarter of that. */
+/** A bundle of all public CAs has a quarter of this size. */
 const fileBytesMax = 1024 * 1024;
 
 export function readTlsFiles(settings: TlsSettings): TlsFiles {
@@ -92,7 +92,7 @@ export function checkCertificates(
   return { certificates, problems, warnings };
 }
 
-/** Each line names the key of the configuration and its file. */
+/** Problems and warnings; each line names the setting and its file. */
 class Report {
   readonly problems: string[] = [];
   readonly warnings: string[] = [];
@@ -129,7 +129,7 @@ function parseChain(bytes: Buffer, report: Report, name: FileKey): X509Certifica
   try {
     return blocks.map((block) => new X509Certificate(block));
   } catch {
-    // What the library says is about ASN.1; that the bytes are damaged is what helps.
+    // The message of the library is about ASN.1 and does not help an operator.
     report.problem(name, "is damaged: a certificate in it cannot be decoded; copy it again");
     return undefined;
   }
@@ -139,7 +139,7 @@ function parseKey(bytes: Buffer, report: Report): KeyObject | undefined {
   try {
     return createPrivateKey(bytes);
   } catch {
-    // The library names no reason that an operator could use.
+    // The library gives no reason that helps an operator.
     report.problem(
       "tlsKeyFile",
       bytes.includes("ENCRYPTED")
@@ -193,7 +193,7 @@ function checkClientCas(bytes: Buffer, report: Report, nowMs: number): void {
   }
 }
 
-/** The library has the last word: it refuses keys that are too short, for one. */
+/** Asks the TLS library, which refuses keys that are too short, for example. */
 function checkUsable(
   { cert, key, clientCas }: Pick<Certificates, "cert" | "key" | "clientCas">,
   report: Report,

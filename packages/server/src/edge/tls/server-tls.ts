@@ -25,11 +25,11 @@ export interface ServerTlsParts {
   readonly clock: Clock;
 }
 
-/** Certificate and key are two files, and are rarely replaced in the same moment. */
+/** Certificate and key are two files that are rarely replaced at the same moment. */
 const settleMs = 250;
 const lookAgainMs = 60_000;
 const dayMs = 24 * 60 * 60 * 1000;
-/** What is left of a certificate's life when the log begins to ask for a new one. */
+/** The log asks for a new certificate when this share of its lifetime is left. */
 const lateShare = 0.1;
 
 export class ServerTls implements Disposable {
@@ -37,7 +37,7 @@ export class ServerTls implements Disposable {
   readonly #servers = new Set<Server>();
   readonly #files: WatchedFiles;
   #certificates: Certificates;
-  /** What was looked at last, whether it could be used or not. */
+  /** The fingerprint of the files that were read last, usable or not. */
   #seen: string;
   #remindMs = Number.NEGATIVE_INFINITY;
   #cancelSettle: (() => void) | undefined;
@@ -70,7 +70,7 @@ export class ServerTls implements Disposable {
     return this.#certificates;
   }
 
-  /** What a server is made with. */
+  /** The options to create a server with. */
   get options(): TlsOptions {
     const { tlsClientAuth, headersTimeoutSeconds } = this.#parts.settings;
     const asksClients = this.#certificates.clientCas !== undefined;
@@ -82,12 +82,12 @@ export class ServerTls implements Disposable {
     };
   }
 
-  /** Keeps the server's certificate up to date, and enforces what its options cannot say. */
+  /** Keeps the server's certificate up to date, and refuses wrong client certificates. */
   attach(server: Server): void {
     const { logger } = this.#parts;
     this.#servers.add(server);
     server.once("close", () => this.#servers.delete(server));
-    // Before anything is said on the connection.
+    // Runs before the first byte of the connection is read.
     server.prependListener("secureConnection", (socket) => {
       if (!showsWrongCertificate(socket)) return;
       logger.debug("TLS client refused", { reason: socket.authorizationError });
@@ -96,7 +96,7 @@ export class ServerTls implements Disposable {
     server.on("tlsClientError", (error) => logger.debug("TLS handshake failed", { error }));
   }
 
-  /** Looks at the files at once. */
+  /** Reads the files immediately. */
   reload(): void {
     const { settings, logger, clock } = this.#parts;
     this.#files.refresh();
@@ -153,7 +153,7 @@ function contextOf({ cert, key, clientCas }: Certificates): TlsOptions {
   };
 }
 
-/** Where a certificate is optional, a wrong one is still wrong. */
+/** A client certificate may be optional, but a wrong one is refused. */
 function showsWrongCertificate(socket: TLSSocket): boolean {
   return !socket.authorized && socket.getPeerX509Certificate() !== undefined;
 }

@@ -1,9 +1,9 @@
 /**
  * Notices that a file may have changed, however it is replaced. Editors and certificate tools write a
- * new file and rename it, and Kubernetes turns a symbolic link to another directory, so it is the
- * directories that are watched: of the file itself and of every link on the way to it.
+ * new file and rename it, and Kubernetes points a symbolic link to another directory. So the watch is on
+ * directories: that of the file itself and that of every link on the way to it.
  *
- * A directory that cannot be watched is passed over; whoever needs certainty looks from time to time.
+ * A directory that cannot be watched is skipped, so callers also check the files periodically.
  */
 import { type FSWatcher, readlinkSync, watch } from "node:fs";
 import { basename, dirname, join, parse, resolve, sep } from "node:path";
@@ -19,7 +19,7 @@ export class WatchedFiles implements Disposable {
     this.refresh();
   }
 
-  /** To be called after a change: links may lead elsewhere, and directories may have been renewed. */
+  /** Call this after a change: links may point elsewhere, and directories may have been replaced. */
   refresh(): void {
     const wanted = new Set(this.#paths.flatMap((path) => [...directoriesOf(path)]));
     for (const directory of this.#watchers.keys()) {
@@ -36,7 +36,7 @@ export class WatchedFiles implements Disposable {
     if (this.#watchers.has(directory)) return;
     try {
       const watcher = watch(directory, { persistent: false }, (_event, name) => {
-        // The directory itself was moved or removed: the watch follows it, the path does not.
+        // The directory was moved or removed; the watch would follow the directory instead of the path.
         if (name === null || name === basename(directory)) this.#unwatch(directory);
         this.#onChange();
       });
@@ -46,7 +46,7 @@ export class WatchedFiles implements Disposable {
         this.#onChange();
       });
     } catch {
-      // It does not exist yet, or the system has no watch to give; see above.
+      // The directory does not exist yet, or the system has no watches left; see above.
     }
   }
 
@@ -58,7 +58,7 @@ export class WatchedFiles implements Disposable {
 
 const linksMax = 40;
 
-/** The directories in which it is decided what the path leads to. */
+/** The directories whose entries decide where the path leads. */
 function directoriesOf(path: string): Set<string> {
   const found = new Set<string>();
   let links = 0;
@@ -86,7 +86,7 @@ function linkTarget(path: string): string | undefined {
   try {
     return readlinkSync(path);
   } catch {
-    // Not a link, or not there: then it stands for itself.
+    // The path is not a link, or does not exist.
     return undefined;
   }
 }

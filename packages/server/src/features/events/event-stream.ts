@@ -1,11 +1,10 @@
 /**
- * An event feed as server-sent events. The reader takes what it can: nobody waits for it, and it
- * costs a bounded amount of memory. What it cannot take is counted, and `missed` stands in the place
- * of it.
+ * An event feed as server-sent events. A slow reader delays no other reader and costs a bounded amount of
+ * memory: events that it misses are counted, and `missed` is sent in their place.
  *
- *   following   events are held until the reader takes them; leaves when there is no room for one
- *   behind      events are counted; leaves when the reader has taken half of what is held for it
- *   ended       the last event says why; a reader that does not take it at once is cut off
+ *   following   events are buffered until the reader reads them; ends when the buffer is full
+ *   behind      events are counted; ends when the reader has read half of the buffer
+ *   ended       the last event says why; the connection of a reader that does not read it is closed
  */
 import { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
@@ -13,21 +12,21 @@ import type { JsonCodec } from "../../edge/http/json-codec.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
 import type { OpenFeed } from "./watch-events.ts";
 
-/** What is held for a reader. */
+/** The buffer for one reader. */
 const heldCharsMax = 512 * 1024;
-/** What is handed to the connection at once. */
+/** The most that is handed to the connection at once. */
 const chunkChars = 64 * 1024;
-/** When a reader that lost its connection should come back. */
+/** How long a reader waits before it reconnects. */
 const retryMs = 1000;
 
 export interface StreamAbout {
-  /** JSON text that is told first. */
+  /** JSON text of the first event. */
   readonly first?: string;
-  /** There is nothing more to tell than that. */
+  /** The feed ends after the first event. */
   readonly isOver?: boolean;
-  /** Nothing comes after such an event. */
+  /** Whether the feed ends after this event. */
   readonly isLast?: (event: TaskEvent) => boolean;
-  /** JSON text that is told at the end as `result`; undefined when there is none. */
+  /** JSON text of the event `result` at the end; undefined when there is none. */
   readonly result?: () => Promise<string | undefined>;
 }
 
@@ -79,7 +78,7 @@ export class EventStream extends Readable {
     return isTaken;
   }
 
-  /** False when there is no room for it. */
+  /** False when the buffer is full. */
   #take(text: string): boolean {
     const room = this.#missed > 0 ? heldCharsMax / 2 : heldCharsMax;
     if (this.#heldChars + text.length > room) {
@@ -92,10 +91,10 @@ export class EventStream extends Readable {
     return true;
   }
 
-  /** Nothing more happens: reports the result of the task. */
+  /** Sends the result of the task, then ends the feed. */
   async #conclude(): Promise<void> {
     this.#feed.close();
-    // Whoever wants it asks for it: the feed has told that the task has ended.
+    // The feed has already reported the end of the task; a reader can still fetch the result.
     const result = await this.#about.result?.().catch(() => undefined);
     if (this.destroyed) return;
     if (result !== undefined) this.#hold(eventText("result", result));
@@ -103,7 +102,7 @@ export class EventStream extends Readable {
     this.#send();
   }
 
-  /** A reader that has something to read already needs no sign of life. */
+  /** Sends a heartbeat, unless the reader has unread events. */
   #beat(): void {
     if (!this.#isWanted) return;
     this.#hold(":\n\n");

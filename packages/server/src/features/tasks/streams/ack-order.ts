@@ -1,7 +1,7 @@
 /**
- * Acknowledgements for one task leave a stream in the order of its events. Most are ready in that order
- * anyway, because groups become durable in theirs; a refusal, which has nothing to wait for, is held back
- * while an earlier event of the same task has no answer.
+ * Sends the acknowledgements for one task in the order of its events. Most are ready in that order anyway,
+ * because commits become durable in order; a refusal, which waits for no commit, is delayed while an earlier
+ * event of the same task has no answer.
  *
  * An event is open from `begin` until its acknowledgements are sent. Usually the oldest open event is the
  * one that is ready, and nothing is compared.
@@ -11,13 +11,13 @@ interface Named {
   readonly taskId: string;
 }
 
-/** Batches with more tasks than this are looked up instead of walked through. */
+/** Larger batches use a set instead of a scan. */
 const walkedMax = 8;
 
-/** What answers one event. */
+/** The acknowledgements of one event. */
 export abstract class OrderedAcks {
   abstract readonly acks: readonly Named[];
-  /** Its neighbours among the open events, and those that wait for it; written by the order only. */
+  /** The neighbours among the open events, and the events that wait for this one; set by AckOrder only. */
   previous: OrderedAcks | undefined;
   next: OrderedAcks | undefined;
   behind: OrderedAcks[] | undefined;
@@ -42,7 +42,7 @@ export class AckOrder {
   #oldest: OrderedAcks | undefined;
   #newest: OrderedAcks | undefined;
 
-  /** The next event of the stream; its tasks are known. */
+  /** Adds the next event of the stream. */
   begin(acks: OrderedAcks): void {
     acks.previous = this.#newest;
     if (this.#newest === undefined) this.#oldest = acks;
@@ -50,7 +50,7 @@ export class AckOrder {
     this.#newest = acks;
   }
 
-  /** All of its answers are known: they are sent now, or right after those that they have to follow. */
+  /** All answers of the event are known: sends them now, or right after the earlier event of the same task. */
   ready(acks: OrderedAcks): void {
     const earlier = this.#earlierOf(acks);
     if (earlier !== undefined) {

@@ -1,11 +1,11 @@
 /**
- * The results that one producer stream waits for. Who waits holds no result: results are read when they can
- * be sent, a few at a time, so that a stream needs the same memory for one result as for thousands, and no
- * producer that reads is cut off for the size of what it asked for.
+ * The results that one producer stream waits for. Results are read from the store when they can be sent, a few
+ * at a time, so that a stream needs the same memory for one result as for thousands, and a producer that reads
+ * is never disconnected because of the size of its results.
  *
- *   waiting   leaves when the task has ended or the time is up
- *   ready     stands in line for a read; those of the same task share it
- *   answered  leaves with the reply, which is not sent while the producer does not keep up
+ *   waiting   ends when the task has ended or the time is up
+ *   ready     waits for a read; awaits of the same task share the read
+ *   answered  ends with the reply, which is not sent while the producer does not read
  */
 import { producer } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
@@ -18,7 +18,7 @@ import { awaitEnd, type EndedTask, getResult, readEnd, type Waited } from "../ge
 
 /** Results that one stream may wait for. */
 const awaitsMax = 16_384;
-/** Results of one stream that are held at the same time. */
+/** Results of one stream that are in memory at the same time. */
 const readsMax = 4;
 
 const tooMany = refusal("overloaded", `more than ${awaitsMax} results are being waited for`);
@@ -27,7 +27,7 @@ const tooMany = refusal("overloaded", `more than ${awaitsMax} results are being 
 interface Ready {
   readonly taskId: string;
   readonly waited: Waited;
-  /** When each of them began. */
+  /** The start of each await. */
   readonly startedMs: number[];
 }
 
@@ -66,7 +66,7 @@ export class AwaitedResults {
     }
   }
 
-  /** Nothing more is answered: the producer asks again on its next stream. */
+  /** Drops all awaits: the producer asks again on its next stream. */
   end(): void {
     this.#until.abort(endOfWait);
     this.#ready.clear();
@@ -97,7 +97,7 @@ export class AwaitedResults {
     else ready.startedMs.push(startedMs);
     if (this.#isScheduled || this.#reads >= readsMax) return;
     this.#isScheduled = true;
-    // After all that end in the same turn, so that awaits of one task share its read.
+    // Deferred, so that awaits of one task that end in the same turn share its read.
     setImmediate(() => {
       this.#isScheduled = false;
       for (let left = this.#ready.size; left > 0 && this.#reads < readsMax; left -= 1) {
@@ -106,7 +106,7 @@ export class AwaitedResults {
     });
   }
 
-  /** Goes on until nothing is ready. */
+  /** Runs until no await is ready. */
   async #readAndSend(): Promise<void> {
     this.#reads += 1;
     let answered = 0;
@@ -157,7 +157,7 @@ export class AwaitedResults {
 
 function resultOf(taskId: string, { task, result }: EndedTask): producer.TaskResult {
   const { status, resultJson, error } = result;
-  // An attempt that ended with a result did not come back, but it counts as an attempt.
+  // `task.attempts` counts failed attempts only; the attempt with the result counts too.
   const attempts = task.attempts + (task.place.in === "done" ? 1 : 0);
   const ok = { ok: true, errorMessage: "", errorCode: "" };
   const artifacts = result.artifacts.map(

@@ -8,11 +8,11 @@ import type { MaybePromise } from "../../../core/maybe-promise.ts";
 import type { Identity } from "../../../edge/access/identity.ts";
 import type { Caller } from "../../../edge/dispatch.ts";
 import {
-  type Conversation,
   inMessages,
   itemsPerTurnMax,
   type Protocol,
   type Session,
+  type SessionHandler,
   type SessionParts,
   StreamCounts,
   secondHello,
@@ -34,19 +34,19 @@ class PendingCreates implements Waiter<Enqueued> {
   readonly bytes: number;
   readonly isBatch: boolean;
   readonly startedMs: number;
-  /** One for each task, in their order; refused until it is known better. */
+  /** One for each task, in order; `ok` is false until the task is durable. */
   readonly acks: producer.CreateAck[] = [];
   refusals = 0;
-  readonly #conversation: ProducerConversation;
-  /** Also counts the deciding itself. */
+  readonly #handler: ProducerHandler;
+  /** Open tasks, plus one until all were decided. */
   #left: number;
 
   constructor(
-    conversation: ProducerConversation,
+    handler: ProducerHandler,
     tasks: readonly producer.CreateTask[],
     of: { readonly bytes: number; readonly isBatch: boolean; readonly startedMs: number },
   ) {
-    this.#conversation = conversation;
+    this.#handler = handler;
     this.bytes = of.bytes;
     this.isBatch = of.isBatch;
     this.startedMs = of.startedMs;
@@ -64,7 +64,7 @@ class PendingCreates implements Waiter<Enqueued> {
   }
 
   refused(why: Refused, item: number): void {
-    this.refuse(this.#conversation.refusalOf(why), item);
+    this.refuse(this.#handler.refusalOf(why), item);
   }
 
   refuse(refused: Refusal, item: number): void {
@@ -75,10 +75,10 @@ class PendingCreates implements Waiter<Enqueued> {
     this.settle();
   }
 
-  /** One more is known. */
+  /** Counts one answer. */
   settle(): void {
     this.#left -= 1;
-    if (this.#left === 0) this.#conversation.created(this);
+    if (this.#left === 0) this.#handler.created(this);
   }
 }
 
@@ -96,12 +96,12 @@ export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
       const { tenantId, subject } = identity;
       const { instance } = parts;
       session.send({ case: "helloAck", value: { tenantId, subject, instance } });
-      return new ProducerConversation(parts, session, identity);
+      return new ProducerHandler(parts, session, identity);
     },
   };
 }
 
-class ProducerConversation implements Conversation<Event> {
+class ProducerHandler implements SessionHandler<Event> {
   readonly #parts: SessionParts;
   readonly #session: Session<Reply>;
   readonly #call: Caller;
@@ -134,25 +134,25 @@ class ProducerConversation implements Conversation<Event> {
     }
   }
 
-  /** What is waited for is not: the producer asks again on its next stream. */
+  /** Awaited results are dropped: the producer asks again on its next stream. */
   finish(): void {
     this.#results.end();
     this.#session.drain();
   }
 
-  /** What was taken is finished and acknowledged to nobody. */
+  /** Accepted tasks are created, but not acknowledged. */
   closed(): void {
     this.#results.end();
   }
 
-  /** Acknowledgements are as many as there are events, and the stream reads no more of those. */
+  /** Only results are paused: acknowledgements are bounded by the events that the stream has read. */
   slowed(isSlow: boolean): void {
     this.#results.slowed(isSlow);
   }
 
   /**
-   * Decides about the tasks of a message, so that they share commits. What a limit does not allow is
-   * refused as a whole, with an acknowledgement for each.
+   * Decides about all tasks of a message in one turn, so that they share commits. A message over a limit is
+   * refused as a whole, with an acknowledgement for each task.
    */
   #create(
     tasks: readonly producer.CreateTask[],
@@ -167,7 +167,7 @@ class ProducerConversation implements Conversation<Event> {
       const input = refused ?? toInput(task);
       const problem = input.ok ? this.#createOne(input.value, pending, item) : input;
       if (problem === undefined) return;
-      // What was refused as a whole is noted already.
+      // A refusal of the whole message was noted already.
       if (refused === undefined) {
         dispatch.noteRefusal(createTask.name, problem, this.#call);
       }
@@ -183,7 +183,7 @@ class ProducerConversation implements Conversation<Event> {
     return undefined;
   }
 
-  /** A bug costs the task that it meets, not the stream. */
+  /** A bug fails this task, not the stream. */
   #createOne(input: CreateTaskInput, pending: PendingCreates, item: number): Refusal | undefined {
     const { dispatch } = this.#parts;
     try {

@@ -30,17 +30,17 @@ export interface StreamsParts extends SessionParts {
 
 export interface Streams {
   readonly counts: Readonly<Record<"producer" | "worker", StreamCounts>>;
-  /** One more listener for the same calls. */
+  /** Creates one more listener for the same calls. */
   server(): GrpcServer;
-  /** Of all listeners. */
+  /** Counts of all listeners. */
   readonly connections: number;
   readonly connectionsGivenUp: number;
   readonly connectionsCut: number;
-  /** By full path, for calls that do not come over a listener. */
+  /** Handlers by full path, for calls that do not come through a listener. */
   readonly methods: GrpcMethods;
-  /** Tells health checks that the storage takes writes, or that it does not. */
+  /** Sets whether health checks report that the storage accepts writes. */
   setServing(isServing: boolean): void;
-  /** The same for good: a storage that recovers while the server stops changes nothing. */
+  /** Reports not serving from now on, also when the storage recovers during the shutdown. */
   stopServing(): void;
 }
 

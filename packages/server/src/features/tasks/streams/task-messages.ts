@@ -5,16 +5,16 @@ import { statusOf } from "@codeq/queue";
 import type { ClaimedTask } from "../../../core/broker/verbs.ts";
 import { utcSeconds } from "../../../core/timestamps.ts";
 
-/** Leaves room for what is around the tasks. */
+/** Leaves room for the message around the tasks. */
 const batchBytesMax = 4 * 1024 * 1024 - 64 * 1024;
-/** More than the fields besides payload and webhook can need. */
+/** More than all fields besides payload and webhook need. */
 const fieldsBytes = 1024;
 
 const noTags: readonly string[] = [];
 
 interface TaskBatch {
   readonly message: worker.ServerEvent;
-  /** What is in it. */
+  /** The tasks of the message. */
   readonly tasks: readonly ClaimedTask[];
 }
 

@@ -1,8 +1,8 @@
 /**
- * The worker stream: a Ready asks for tasks and is held until there are some; results and the like
- * are acknowledged when they are durable, those of one task in the order of its events. Tasks that were claimed for a stream which is gone before
- * they have left the process go back at once. A task that is too large for a message does not: it
- * would end the next stream, too, and its lease makes that happen less often.
+ * The worker stream. A Ready asks for tasks and waits until there are some. Results, nacks and heartbeats are
+ * acknowledged when they are durable, and for each task in the order of its events. Tasks that were claimed
+ * for a stream but not sent before it closed go back immediately. A task that is too large for a message does
+ * not go back: it would end the next stream too, and its lease makes that rare.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import { type WireBytes, type WireUint64, worker } from "@codeq/protocol/wire";
@@ -12,12 +12,12 @@ import type { MaybePromise } from "../../../core/maybe-promise.ts";
 import { type Identity, workerIdOf } from "../../../edge/access/identity.ts";
 import type { Caller } from "../../../edge/dispatch.ts";
 import {
-  type Conversation,
   echoOf,
   inMessages,
   itemsPerTurnMax,
   type Protocol,
   type Session,
+  type SessionHandler,
   type SessionParts,
   StreamCounts,
   secondHello,
@@ -46,7 +46,7 @@ import {
   submitResult,
 } from "../submit-result.ts";
 import { AckOrder, OrderedAcks } from "./ack-order.ts";
-import { ReadyDesk, type ReadyStream } from "./ready-desk.ts";
+import { PendingReadys, type ReadyStream } from "./pending-readys.ts";
 import { taskBatches, taskMessage } from "./task-messages.ts";
 
 type Event = worker.WorkerEvent;
@@ -59,9 +59,8 @@ interface TaskEvent {
 }
 
 /**
- * A claim is handed back when the worker has more than this unread. What several Readys claimed in
- * one turn comes together; with this and the most that one claim may have it stays below what cuts
- * off a call.
+ * Claimed tasks go back when the worker has more than this unread. The claims of several Readys may be sent in
+ * one turn; this limit plus the largest claim stays below the limit that closes a call.
  */
 const unreadBytesMax = 4 * 1024 * 1024;
 const shownCharsMax = 100;
@@ -83,7 +82,7 @@ export function workerProtocol(parts: SessionParts): Protocol<Event, Reply> {
       const { instance } = parts;
       session.send({ case: "helloAck", value: { workerId, tenantId, instance } });
       const owner = { ...identity, workerId: workerIdOf(identity.subject, name) };
-      return new WorkerConversation({ ...parts, counts }, session, owner, workerId);
+      return new WorkerHandler({ ...parts, counts }, session, owner, workerId);
     },
   };
 }
@@ -97,20 +96,20 @@ class PendingResults extends OrderedAcks implements Waiter<Submitted> {
   readonly bytes: number;
   readonly isBatch: boolean;
   readonly startedMs: number;
-  /** One for each result, in their order. */
+  /** One for each result, in order. */
   readonly acks: worker.ResultAck[] = [];
   refusals = 0;
-  readonly #conversation: WorkerConversation;
-  /** Also counts the deciding itself. */
+  readonly #handler: WorkerHandler;
+  /** Open results, plus one until all were decided. */
   #left: number;
 
   constructor(
-    conversation: WorkerConversation,
+    handler: WorkerHandler,
     results: readonly worker.Result[],
     of: { readonly bytes: number; readonly isBatch: boolean; readonly startedMs: number },
   ) {
     super();
-    this.#conversation = conversation;
+    this.#handler = handler;
     this.bytes = of.bytes;
     this.isBatch = of.isBatch;
     this.startedMs = of.startedMs;
@@ -127,7 +126,7 @@ class PendingResults extends OrderedAcks implements Waiter<Submitted> {
   }
 
   send(): void {
-    this.#conversation.acknowledge(this);
+    this.#handler.acknowledge(this);
   }
 
   durable(): void {
@@ -135,7 +134,7 @@ class PendingResults extends OrderedAcks implements Waiter<Submitted> {
   }
 
   refused(why: Refused, item: number): void {
-    this.refuse(this.#conversation.refusalOf(why), item);
+    this.refuse(this.#handler.refusalOf(why), item);
   }
 
   refuse(refused: Refusal, item: number): void {
@@ -147,10 +146,10 @@ class PendingResults extends OrderedAcks implements Waiter<Submitted> {
     this.settle();
   }
 
-  /** One more is known. */
+  /** Counts one answer. */
   settle(): void {
     this.#left -= 1;
-    if (this.#left === 0) this.#conversation.submitted(this);
+    if (this.#left === 0) this.#handler.submitted(this);
   }
 }
 
@@ -171,12 +170,12 @@ class PendingEvent extends OrderedAcks {
   }
 }
 
-class WorkerConversation implements Conversation<Event>, ReadyStream {
+class WorkerHandler implements SessionHandler<Event>, ReadyStream {
   readonly call: Caller;
   readonly #parts: WorkerParts;
   readonly #session: Session<Reply>;
   readonly #name: string;
-  readonly #readys: ReadyDesk;
+  readonly #readys: PendingReadys;
   readonly #order = new AckOrder();
   readonly #disconnect: () => void;
 
@@ -192,7 +191,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
         session.send({ case: "heartbeatAck", value });
       },
     });
-    this.#readys = new ReadyDesk(parts, this);
+    this.#readys = new PendingReadys(parts, this);
   }
 
   take(event: Event, bytes: number): MaybePromise<void> {
@@ -221,7 +220,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     }
   }
 
-  /** A worker that sends nothing more could not answer for a task it gets now. */
+  /** Readys are closed: a worker that sends nothing more could not finish a task. */
   finish(): void {
     this.#readys.close();
     this.#session.drain();
@@ -264,7 +263,6 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     asBatch: boolean,
     unsent: (tasks: readonly ClaimedTask[]) => void,
   ): boolean {
-    // When the worker cannot take them.
     if (this.#session.isClosed || this.#session.pendingBytes > unreadBytesMax) return false;
     if (asBatch) {
       for (const { message, tasks } of taskBatches(claimed, this.#name)) {
@@ -288,7 +286,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     return refused.code === "task_unknown" ? refusal("task_not_found") : refused;
   }
 
-  /** Decides about the results of a message, so that they share commits. */
+  /** Decides about all results of a message in one turn, so that they share commits. */
   #submit(
     results: readonly worker.Result[],
     of: { readonly bytes: number; readonly isBatch: boolean },
@@ -314,7 +312,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     return undefined;
   }
 
-  /** A bug costs the result that it meets, not the stream. */
+  /** A bug fails this result, not the stream. */
   #submitOne(input: SubmitResultInput, pending: PendingResults, item: number): void {
     const { dispatch } = this.#parts;
     const failed = (error: unknown): void => {
@@ -334,7 +332,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     }
   }
 
-  /** Files take their time; what comes behind does not wait for them. */
+  /** Storing files takes time; later events do not wait for it. */
   async #submitFiles(
     input: SubmitResultInput,
     pending: PendingResults,
@@ -362,7 +360,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     this.#order.ready(pending);
   }
 
-  /** It is their turn. */
+  /** Sends the acknowledgements; called in the order of `AckOrder`. */
   acknowledge(pending: PendingResults): void {
     const { acks } = pending;
     if (pending.isBatch) {
@@ -402,7 +400,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     }));
   }
 
-  /** Resolves when the event has been answered in its turn. */
+  /** Resolves when the event has been answered, in the order of `AckOrder`. */
   async #answer<Output>(
     { taskId }: TaskEvent,
     answered: MaybePromise<Answer<Output>>,
@@ -439,12 +437,12 @@ function owned({ taskId, leaseToken }: TaskEvent): {
   return { id: taskId as TaskId, leaseToken: tokenIn(leaseToken) };
 }
 
-/** Zero is what a client sends that does not know of tokens. */
+/** Clients without lease tokens send zero. */
 function tokenIn(leaseToken: WireUint64): number | undefined {
   return leaseToken === 0 ? undefined : Number(leaseToken);
 }
 
-/** The names that the other server gives to codes. */
+/** The names of the Go server, which clients know. */
 function nameOf(code: ErrorCode): string {
   if (errors[code].grpc === "PERMISSION_DENIED") return "PermissionDenied";
   return code === "internal" ? "Internal" : "InvalidArgument";
@@ -477,7 +475,7 @@ function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
       id: result.taskId as TaskId,
       leaseToken: tokenIn(result.leaseToken),
       status,
-      // Completed without a result is the normal success of many workers.
+      // Many workers complete tasks without a result.
       resultJson: hasResult ? json : status === "COMPLETED" ? "{}" : undefined,
       error,
       artifacts: result.artifacts.length === 0 ? noArtifacts : result.artifacts.map(toArtifact),
@@ -491,7 +489,7 @@ function toArtifact({ name, url, content, contentType }: worker.Artifact): Artif
 
 const noArtifacts: SubmitResultInput["artifacts"] = [];
 
-/** Cut after it was quoted: what has to be escaped becomes six times as long. */
+/** Truncated after quoting, because an escape is up to six characters long. */
 function quoted(text: string): string {
   const whole = JSON.stringify(text.slice(0, shownCharsMax));
   return whole.length <= shownCharsMax + 2 ? whole : `${whole.slice(0, shownCharsMax + 1)}"`;

@@ -1,4 +1,4 @@
-/** The desk of one stream in front of a real broker; the limits and the stream are the test's. */
+/** The Readys of one stream with a real broker; the limits and the stream are the test's. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TaskId, WorkerId } from "@codeq/queue";
@@ -12,12 +12,20 @@ import {
   create,
   enqueue,
   enqueueNow,
+  worker,
 } from "../../../../test/broker-world.ts";
 import type { Broker } from "../../../core/broker/broker.ts";
-import type { ClaimedTask } from "../../../core/broker/verbs.ts";
+import type { ClaimedTask, Refused } from "../../../core/broker/verbs.ts";
 import type { Dispatch } from "../../../edge/dispatch.ts";
 import { type Admission, type Refusal, refusal } from "../../../edge/operation.ts";
-import { type AskedReady, ReadyDesk, type ReadyStream } from "./ready-desk.ts";
+import {
+  PendingReady,
+  PendingReadys,
+  type ReadyOwner,
+  type ReadyRequest,
+  type ReadyStream,
+  WaitingReadys,
+} from "./pending-readys.ts";
 
 const workerId = "worker-1" as WorkerId;
 
@@ -25,8 +33,8 @@ class World {
   readonly clock: SimClock;
   readonly broker: Broker;
   readonly world: BrokerWorld;
-  readonly desk: ReadyDesk;
-  readonly counts = { heldReadys: 0 };
+  readonly readys: PendingReadys;
+  readonly counts = { pendingReadys: 0 };
   readonly delivered: TaskId[][] = [];
   readonly refused: string[] = [];
   readonly noted: string[] = [];
@@ -67,7 +75,7 @@ class World {
       },
       refuse: ({ code }: Refusal) => this.refused.push(code),
     };
-    this.desk = new ReadyDesk(
+    this.readys = new PendingReadys(
       {
         dispatch: dispatch as unknown as Dispatch,
         clock: world.clock,
@@ -95,8 +103,8 @@ class World {
     return { ok: true, value: admission };
   }
 
-  ready(fields: Partial<AskedReady> = {}): Refusal | undefined {
-    return this.desk.add({ commands: ["work"], leaseSeconds: 0, count: 1, ...fields });
+  ready(fields: Partial<ReadyRequest> = {}): Refusal | undefined {
+    return this.readys.add({ commands: ["work"], leaseSeconds: 0, count: 1, ...fields });
   }
 
   /** How many ask for work. */
@@ -113,11 +121,11 @@ async function setup(): Promise<World> {
 test("a Ready waits for a task, gets one, and is over", async () => {
   const world = await setup();
   assert.equal(world.ready(), undefined);
-  assert.deepEqual([world.waiting, world.counts.heldReadys], [1, 1]);
+  assert.deepEqual([world.waiting, world.counts.pendingReadys], [1, 1]);
   const task = await enqueue(world.broker);
   await enqueue(world.broker);
   assert.deepEqual(world.delivered, [[task.id]]);
-  assert.deepEqual([world.waiting, world.counts.heldReadys, world.counted], [0, 0, 1]);
+  assert.deepEqual([world.waiting, world.counts.pendingReadys, world.counted], [0, 0, 1]);
   assert.deepEqual(world.noted, ["used", "ok 1"]);
   assert.equal(world.clock.timers, 0);
 });
@@ -152,18 +160,18 @@ test("Readys are served in the order they came", async () => {
 test("a worker that does not read gets nothing, and its Readys keep waiting", async () => {
   const world = await setup();
   world.ready();
-  world.desk.suspend();
-  world.desk.suspend();
+  world.readys.suspend();
+  world.readys.suspend();
   assert.equal(world.waiting, 0);
   world.ready();
   const task = await enqueue(world.broker);
   await world.clock.advance(60_000);
-  assert.deepEqual([world.delivered, world.counts.heldReadys], [[], 2]);
+  assert.deepEqual([world.delivered, world.counts.pendingReadys], [[], 2]);
   assert.equal(world.broker.counts(acme, "work").ready[0], 1);
-  world.desk.resume();
+  world.readys.resume();
   await settle();
   assert.deepEqual(world.delivered, [[task.id]]);
-  assert.deepEqual([world.waiting, world.counts.heldReadys], [1, 1]);
+  assert.deepEqual([world.waiting, world.counts.pendingReadys], [1, 1]);
 });
 
 test("a worker that cannot take a task when it is durable gets it later, or another does", async () => {
@@ -172,7 +180,7 @@ test("a worker that cannot take a task when it is durable gets it later, or anot
   world.takes = false;
   const task = await enqueue(world.broker);
   await settle();
-  assert.deepEqual([world.delivered, world.counts.heldReadys], [[], 1]);
+  assert.deepEqual([world.delivered, world.counts.pendingReadys], [[], 1]);
   const { ready, leased } = world.broker.counts(acme, "work");
   assert.deepEqual([ready[0], leased], [1, 0], "it goes back at once");
   world.takes = true;
@@ -210,7 +218,7 @@ test("over the rate they wait in the order they came, and ask when they may", as
   world.allowance = 9;
   await world.clock.advance(world.retryAfterMs);
   assert.deepEqual(world.delivered.slice(2), [[ids[2]]]);
-  assert.deepEqual([world.counts.heldReadys, world.clock.timers], [0, 0]);
+  assert.deepEqual([world.counts.pendingReadys, world.clock.timers], [0, 0]);
 });
 
 test("a Ready is let in once, however often it is put off", async () => {
@@ -220,8 +228,8 @@ test("a Ready is let in once, however often it is put off", async () => {
   const task = await enqueue(world.broker);
   world.ready();
   await world.clock.advance(5000);
-  world.desk.suspend();
-  world.desk.resume();
+  world.readys.suspend();
+  world.readys.resume();
   world.takes = true;
   await world.clock.advance(500);
   assert.deepEqual(world.delivered, [[task.id]]);
@@ -237,7 +245,7 @@ test("a full disk is waited for", async () => {
   await settle();
   world.ready();
   await world.clock.advance(3000);
-  assert.deepEqual([world.delivered, world.refused, world.counts.heldReadys], [[], [], 2]);
+  assert.deepEqual([world.delivered, world.refused, world.counts.pendingReadys], [[], [], 2]);
   disk.capacityBytes = Number.MAX_SAFE_INTEGER;
   await world.clock.advance(2000);
   const [first, second] = [await enqueue(world.broker), await enqueue(world.broker)];
@@ -268,14 +276,14 @@ test("what will never be served is refused at once, and noted", async () => {
     ...["used", "claim_tasks invalid_command"],
     ...["used", "claim_tasks invalid_argument"],
   ]);
-  assert.deepEqual([world.waiting, world.counts.heldReadys], [0, 0]);
+  assert.deepEqual([world.waiting, world.counts.pendingReadys], [0, 0]);
 });
 
 test("too many Readys are refused, and those that were taken stay", async () => {
   const world = await setup();
   for (let n = 0; n < 1024; n += 1) assert.equal(world.ready(), undefined);
   assert.equal(world.ready()?.code, "overloaded");
-  assert.deepEqual([world.waiting, world.counts.heldReadys], [1024, 1024]);
+  assert.deepEqual([world.waiting, world.counts.pendingReadys], [1024, 1024]);
   await enqueue(world.broker);
   await settle();
   assert.equal(world.ready(), undefined);
@@ -291,12 +299,12 @@ test("a bug costs its Ready, and no other", async () => {
     if (calls === 1) assert.fail("broken on purpose");
     original(claim);
   };
-  world.desk.suspend();
+  world.readys.suspend();
   world.ready();
   world.ready();
-  world.desk.resume();
+  world.readys.resume();
   assert.deepEqual(world.refused, ["internal"]);
-  assert.deepEqual([world.waiting, world.counts.heldReadys], [1, 1]);
+  assert.deepEqual([world.waiting, world.counts.pendingReadys], [1, 1]);
 });
 
 test("a stream that ends leaves nothing behind: no Ready, no timer, no task", async () => {
@@ -304,10 +312,10 @@ test("a stream that ends leaves nothing behind: no Ready, no timer, no task", as
   world.ready();
   world.allowance = 0;
   world.ready();
-  world.desk.close();
-  assert.deepEqual([world.waiting, world.counts.heldReadys, world.clock.timers], [0, 0, 0]);
-  world.desk.close();
-  assert.equal(world.counts.heldReadys, 0);
+  world.readys.close();
+  assert.deepEqual([world.waiting, world.counts.pendingReadys, world.clock.timers], [0, 0, 0]);
+  world.readys.close();
+  assert.equal(world.counts.pendingReadys, 0);
   const task = await enqueue(world.broker);
   assert.deepEqual(await claimIds(world.broker), [task.id]);
 });
@@ -319,10 +327,10 @@ test("tasks that become durable for a stream that is gone go back at once", asyn
   world.world.disk.slow("sync", gate.promise);
   const task = enqueueNow(world.broker);
   await settle();
-  world.desk.close();
+  world.readys.close();
   gate.resolve();
   await settle();
-  assert.deepEqual([world.delivered, world.counts.heldReadys], [[], 0]);
+  assert.deepEqual([world.delivered, world.counts.pendingReadys], [[], 0]);
   const [again] = await claim(world.broker);
   assert.deepEqual([again?.task.id, again?.task.attempts], [task.id, 0]);
 });
@@ -332,10 +340,10 @@ test("a Ready that was called off while the disk was read asks again", async () 
   const task = await enqueue(before.broker);
   const world = new World(before.world, await before.world.reopen(before.broker));
   world.ready();
-  world.desk.suspend();
+  world.readys.suspend();
   await settle();
-  assert.deepEqual([world.delivered, world.counts.heldReadys], [[], 1]);
-  world.desk.resume();
+  assert.deepEqual([world.delivered, world.counts.pendingReadys], [[], 1]);
+  world.readys.resume();
   await settle();
   assert.deepEqual(world.delivered, [[task.id]]);
 });
@@ -356,27 +364,101 @@ test("whatever happens, every Ready is served or held, and every task is where i
         } else if (kind === "enqueue") {
           enqueueNow(world.broker);
           tasks += 1;
-        } else if (kind === "suspend") world.desk.suspend();
-        else if (kind === "resume") world.desk.resume();
+        } else if (kind === "suspend") world.readys.suspend();
+        else if (kind === "resume") world.readys.resume();
         else if (kind === "settle") await settle();
         else if (kind === "pass") await world.clock.advance(400);
         else if (kind === "block" || kind === "unblock") world.takes = kind === "unblock";
         else world.allowance = kind === "limit" ? 0 : Number.POSITIVE_INFINITY;
-        assert.ok(world.counts.heldReadys <= readys);
+        assert.ok(world.counts.pendingReadys <= readys);
       }
       world.takes = true;
       world.allowance = Number.POSITIVE_INFINITY;
-      world.desk.resume();
+      world.readys.resume();
       await world.clock.advance(2000);
       const ids = world.delivered.flat();
       assert.equal(new Set(ids).size, ids.length, "no task is given twice");
       assert.equal(ids.length, Math.min(readys, tasks));
-      assert.equal(world.counts.heldReadys, readys - ids.length);
+      assert.equal(world.counts.pendingReadys, readys - ids.length);
       assert.equal(world.waiting, readys - ids.length);
       assert.equal(world.broker.counts(acme, "work").ready[0], tasks - ids.length);
-      world.desk.close();
-      assert.deepEqual([world.counts.heldReadys, world.waiting, world.clock.timers], [0, 0, 0]);
+      world.readys.close();
+      assert.deepEqual([world.counts.pendingReadys, world.waiting, world.clock.timers], [0, 0, 0]);
     }),
     { numRuns: 100 },
   );
+});
+
+const nobody: ReadyOwner = { claimed: () => {}, claimRefused: () => {} };
+
+function readyOf(chars: number, owner: ReadyOwner = nobody): PendingReady {
+  const request = { tenantId: acme, workerId: worker, queues: undefined, leaseMs: 1, count: 1 };
+  return new PendingReady(
+    owner,
+    { ...request, waitMs: Number.POSITIVE_INFINITY },
+    { startedMs: 0, asBatch: false, chars },
+  );
+}
+
+test("those that are held come out in their order, once", () => {
+  const held = new WaitingReadys();
+  const readys = [readyOf(1), readyOf(2), readyOf(3)];
+  assert.deepEqual(held.take(), []);
+  for (const ready of readys) {
+    held.count(ready);
+    held.hold(ready);
+  }
+  assert.equal(held.isEmpty, false);
+  assert.deepEqual(held.take(), readys);
+  assert.deepEqual([held.take(), held.isEmpty], [[], true]);
+});
+
+test("what is held while others are handed out is handed out with the next", () => {
+  const held = new WaitingReadys();
+  const [first, second] = [readyOf(1), readyOf(1)];
+  held.hold(first);
+  for (const ready of held.take()) held.hold(ready);
+  held.hold(second);
+  assert.deepEqual(held.take(), [first, second]);
+});
+
+test("there are at most 1024, those that ask for work among them", () => {
+  const held = new WaitingReadys();
+  const readys = Array.from({ length: 1024 }, () => readyOf(0));
+  for (const ready of readys) {
+    assert.ok(held.hasRoomFor(0));
+    held.count(ready);
+  }
+  assert.equal(held.hasRoomFor(0), false);
+  held.end(readys[5] as PendingReady);
+  assert.ok(held.hasRoomFor(0));
+});
+
+test("all together ask with at most a million characters", () => {
+  const held = new WaitingReadys();
+  const most = 1024 * 1024;
+  const large = readyOf(most - 1);
+  assert.ok(held.hasRoomFor(most));
+  assert.equal(held.hasRoomFor(most + 1), false);
+  held.count(large);
+  assert.ok(held.hasRoomFor(1));
+  assert.equal(held.hasRoomFor(2), false);
+  held.end(large);
+  assert.ok(held.hasRoomFor(most));
+});
+
+test("a Ready passes what its claim got on to who asked", () => {
+  const told: unknown[] = [];
+  const ready = readyOf(1, {
+    claimed: (each, tasks) => told.push([each, tasks]),
+    claimRefused: (each, why) => told.push([each, why]),
+  });
+  const tasks: ClaimedTask[] = [];
+  const why: Refused = { code: "task_unknown" };
+  ready.durable(tasks);
+  ready.refused(why);
+  assert.deepEqual(told, [
+    [ready, tasks],
+    [ready, why],
+  ]);
 });
