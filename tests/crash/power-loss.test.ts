@@ -21,7 +21,7 @@ import { formatKey, taskKey } from "../../packages/server/src/core/store/keys.ts
 import { Store } from "../../packages/server/src/core/store/store.ts";
 import { readTask } from "../../packages/server/src/core/store/task-codec.ts";
 import { keysOf, taskRows } from "../../packages/server/src/core/store/task-rows.ts";
-import { promoteDueTasks } from "../../packages/server/src/core/sweeps/promote-due-tasks.ts";
+import { promoteDueTasks } from "../../packages/server/src/core/sweeps/sweeps.ts";
 import { TaskIds } from "../../packages/server/src/core/task-ids.ts";
 import { campaignLength } from "../campaign-length.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";

@@ -18,7 +18,7 @@ import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { ShardLink } from "../core/shards/link.ts";
 import { Router } from "../core/shards/router.ts";
 import type { Store } from "../core/store/store.ts";
-import { Ticker } from "../core/sweeps/ticker.ts";
+import { Ticker, within } from "../core/sweeps/ticker.ts";
 import type { Timestamps } from "../core/timestamps.ts";
 import { ApiKeys, writeApiKeyUses } from "../edge/access/api-keys.ts";
 import { Authenticator } from "../edge/access/authenticator.ts";
@@ -43,14 +43,12 @@ import type { ServerTls } from "../edge/tls/server-tls.ts";
 import { Artifacts, collectArtifacts } from "../features/artifacts/artifacts.ts";
 import { LocalArtifacts } from "../features/artifacts/local-artifacts.ts";
 import type { BackupControl } from "../features/backups/create-backup.ts";
-import { BulkJobs, endOfJob } from "../features/jobs/bulk-jobs.ts";
-import { type RunBulkJobs, runBulkJobs } from "../features/jobs/run-bulk-jobs.ts";
+import { BulkJobs, endOfJob, runBulkJobs } from "../features/jobs/bulk-jobs.ts";
 import {
   NotifySubscribers,
   type PostNotification,
 } from "../features/subscriptions/notify-subscribers.ts";
-import { removeSubscriptions } from "../features/subscriptions/remove-subscriptions.ts";
-import { Subscriptions } from "../features/subscriptions/subscriptions.ts";
+import { removeSubscriptions, Subscriptions } from "../features/subscriptions/subscriptions.ts";
 import { createStreams, type Streams } from "../features/tasks/streams/streams.ts";
 import { Events } from "../telemetry/events.ts";
 import { Feed } from "../telemetry/feed.ts";
@@ -67,7 +65,7 @@ import {
 } from "./collect-metrics.ts";
 import { routes } from "./features.ts";
 import { openLocalShards } from "./shards/open-local-shards.ts";
-import { openShard, openStore, type ShardParts, within } from "./shards/open-shard.ts";
+import { openShard, openStore, type ShardParts } from "./shards/open-shard.ts";
 
 export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onState" | "shard"> {
   /** Opens the shards of a store that knows of several; in this thread unless told otherwise. */
@@ -350,7 +348,7 @@ const notificationsSettleMs = 1000;
 function startMaintenance(parts: MaintenanceParts): {
   readonly ticker: Ticker;
   readonly notifier: NotifySubscribers;
-  readonly bulkJobs: RunBulkJobs;
+  readonly bulkJobs: ReturnType<typeof runBulkJobs>;
 } {
   const { config, clock, logger, keySets, apiKeys, audit, subscriptions, sleepMsMax } = parts;
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];

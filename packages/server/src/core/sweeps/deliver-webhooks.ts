@@ -109,7 +109,7 @@ interface Rereading {
   readonly names: readonly string[];
 }
 
-interface WebhookParts {
+export interface WebhookParts {
   readonly broker: Broker;
   readonly clock: Clock;
   readonly events: Events;

@@ -14,12 +14,14 @@ import {
 import type { SweepConfig } from "../../config/settings.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import type { Broker } from "../broker/broker.ts";
-import { deleteOldTasks } from "./delete-old-tasks.ts";
-import { endLapsedTasks } from "./end-lapsed-tasks.ts";
-import { expireLeases } from "./expire-leases.ts";
-import { promoteDueTasks } from "./promote-due-tasks.ts";
-import { scrubStore } from "./scrub-store.ts";
 import { StallWatch } from "./stall-watch.ts";
+import {
+  deleteOldTasks,
+  endLapsedTasks,
+  expireLeases,
+  promoteDueTasks,
+  scrubStore,
+} from "./sweeps.ts";
 
 const config: SweepConfig = { sweepBatchMax: 2, retentionSweepSeconds: 60 };
 

@@ -96,3 +96,13 @@ export class Ticker implements AsyncDisposable {
     this.#logger.warn("maintenance could not write", { job: job.name, fault: error.code });
   }
 }
+
+/** Waits, but no longer than the given time. */
+export async function within(clock: Clock, ms: number, settled: Promise<void>): Promise<void> {
+  let cancel = (): void => {};
+  const timeout = new Promise<void>((resolve) => {
+    cancel = clock.after(ms, resolve);
+  });
+  await Promise.race([settled, timeout]);
+  cancel();
+}

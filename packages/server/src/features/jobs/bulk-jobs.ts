@@ -18,6 +18,7 @@ import type { ControlListener, ControlStore } from "../../core/control/control-s
 import type { Acted, TaskAction } from "../../core/search/task-actions.ts";
 import type { TaskFilter } from "../../core/search/task-filter.ts";
 import type { RecordText } from "../../core/store/store.ts";
+import type { Job } from "../../core/sweeps/ticker.ts";
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
 import { type AuditEvent, auditEventOf } from "../../edge/audit/audit-record.ts";
 import type { ConnectedWorkers } from "../../edge/connected-workers.ts";
@@ -433,6 +434,25 @@ function stageSize(
   // The stages so far were first, first x factor and so on: the next is what was done, times the factor.
   const next = changed === 0 ? first : Math.max(first, Math.ceil(changed * (factor - 1)) + first);
   return Math.min(stageTasksMax, next);
+}
+
+/**
+ * Runs the next step of every bulk job that is due, in the background and one round at a time: a step may
+ * wait long for a search, and other jobs of the server must not wait with it.
+ */
+export function runBulkJobs(jobs: BulkJobs): Job & { settle(): Promise<void> } {
+  let running: Promise<void> | undefined;
+  return {
+    name: "run-bulk-jobs",
+    nextMs: () => (running === undefined ? jobs.dueMs : undefined),
+    runOnce: async () => {
+      running = jobs.runDue().finally(() => {
+        running = undefined;
+        jobs.onPlanned();
+      });
+    },
+    settle: async () => await running,
+  };
 }
 
 declare module "../../edge/operation.ts" {

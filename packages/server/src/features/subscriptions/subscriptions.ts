@@ -5,12 +5,14 @@
  * - An expired subscription is invisible, also before it is removed.
  * - The time of a notification is written without waiting; a crash may lose the last one.
  */
+
 import { limits } from "@codeq/protocol";
 import { accept, type Outcome, queueOf, refuse, type TenantId } from "@codeq/queue";
 import type { Clock } from "../../core/clock.ts";
 import { type ControlRecords, changeIn, idIn } from "../../core/control/control-records.ts";
 import type { ControlListener, ControlStore } from "../../core/control/control-store.ts";
 import type { RecordText } from "../../core/store/store.ts";
+import type { Job } from "../../core/sweeps/ticker.ts";
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
 import {
   removalsOfSubscription,
@@ -261,6 +263,24 @@ export class Subscriptions implements ControlListener {
 /** The queues that a subscription names; undefined for all of its tenant. */
 export function queuesOf({ eventTypes }: Subscription): readonly string[] | undefined {
   return eventTypes.includes(everyQueue) ? undefined : eventTypes.map(queueOf);
+}
+
+/** Removes expired subscriptions. They are already invisible before they are removed. */
+export function removeSubscriptions(parts: {
+  readonly subscriptions: Subscriptions;
+  readonly clock: Clock;
+  readonly everyMs: number;
+}): Job {
+  const { subscriptions, clock, everyMs } = parts;
+  let nextMs = clock.monotonicMs() + everyMs;
+  return {
+    name: "remove-subscriptions",
+    nextMs: () => (subscriptions.isInCharge && subscriptions.size > 0 ? nextMs : undefined),
+    runOnce: async () => {
+      const hasMore = await subscriptions.removeExpired();
+      nextMs = clock.monotonicMs() + (hasMore ? 0 : everyMs);
+    },
+  };
 }
 
 declare module "../../edge/operation.ts" {

@@ -14,15 +14,8 @@ import type { Clock } from "../../core/clock.ts";
 import type { Limiter } from "../../core/limiter/limiter.ts";
 import { idsOfShard } from "../../core/shards/shard-of.ts";
 import { Store } from "../../core/store/store.ts";
-import { deleteOldTasks } from "../../core/sweeps/delete-old-tasks.ts";
-import { DeliverWebhooks, type PostWebhook } from "../../core/sweeps/deliver-webhooks.ts";
-import { endLapsedTasks } from "../../core/sweeps/end-lapsed-tasks.ts";
-import { expireLeases } from "../../core/sweeps/expire-leases.ts";
-import { promoteDueTasks } from "../../core/sweeps/promote-due-tasks.ts";
-import { scrubStore } from "../../core/sweeps/scrub-store.ts";
-import { StallWatch } from "../../core/sweeps/stall-watch.ts";
-import { Ticker } from "../../core/sweeps/ticker.ts";
-import { writeSeries } from "../../core/sweeps/write-series.ts";
+import type { PostWebhook } from "../../core/sweeps/deliver-webhooks.ts";
+import { startSweeps } from "../../core/sweeps/sweeps.ts";
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
 import {
   type ArtifactKey,
@@ -88,8 +81,6 @@ export interface Shard extends AsyncDisposable {
 }
 
 const delayedInMemoryMax = 100_000;
-/** How long a shutdown waits for callbacks under way; what is cut off is sent again after it. */
-const webhookSettleMs = 1000;
 
 export async function openShard(parts: ShardParts): Promise<Shard> {
   const { config, clock, metrics, feed } = parts;
@@ -100,17 +91,13 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
   const broker = await openBroker(parts, { store, told, artifacts });
   parts.onBroker?.(broker);
   collectBrokerMetrics(metrics, broker, clock);
-  const { ticker, webhooks, stalls } = startMaintenance({ ...parts, broker, told, events });
+  const sweeps = startSweeps({ ...parts, broker, told, events });
   return {
     store,
     broker,
     [Symbol.asyncDispose]: async () => {
       broker.stopWaiting();
-      stalls[Symbol.dispose]();
-      await ticker[Symbol.asyncDispose]();
-      // A disk that fails now costs the last minute of the history, and leaves no file open.
-      if (store.state === "open") await broker.series.turn().catch(() => {});
-      await within(clock, webhookSettleMs, webhooks.settle());
+      await sweeps[Symbol.asyncDispose]();
       await store[Symbol.asyncDispose]();
     },
   };
@@ -164,97 +151,6 @@ function namedKeys(store: Store, id: TaskId): ArtifactKey[] {
   const task = store.task(id);
   const result = task === undefined ? undefined : store.wholeResult(task);
   return (result?.artifacts ?? []).flatMap((each) => artifactKey(id, each) ?? []);
-}
-
-interface MaintenanceParts extends ShardParts {
-  readonly broker: Broker;
-  readonly told: ToldChanges;
-  readonly events: Events;
-}
-
-interface Maintenance {
-  readonly ticker: Ticker;
-  readonly webhooks: DeliverWebhooks;
-  readonly stalls: StallWatch;
-}
-
-function startMaintenance(parts: MaintenanceParts): Maintenance {
-  const { broker, told, clock, logger, config, sleepMsMax } = parts;
-  const deletion = deleteOldTasks(parts);
-  const lapses = endLapsedTasks(parts);
-  const webhooks = new DeliverWebhooks(parts);
-  const everyMs = config.scrubIntervalSeconds * 1000;
-  const scrub = scrubStore({ store: broker.store, clock, logger, everyMs });
-  const stalls = watchStalls(parts);
-  const jobs = [
-    expireLeases({ ...parts, stalls }),
-    promoteDueTasks(parts),
-    deletion,
-    lapses,
-    webhooks,
-    scrub,
-    writeSeries(broker),
-  ];
-  const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
-  const wake = (): void => ticker.wake();
-  broker.leases.onDue = () => {
-    stalls.wake();
-    wake();
-  };
-  broker.delayed.onDue = wake;
-  told.onEnd = (expiresMs) => {
-    if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
-  };
-  told.onStartBy = (startByMs) => {
-    if (lapses.plan(startByMs)) wake();
-  };
-  told.onWebhook = (dueMs) => {
-    webhooks.plan(dueMs);
-    wake();
-  };
-  broker.onRecovered.add(() => {
-    deletion.startOver();
-    lapses.startOver();
-    wake();
-  });
-  broker.series.onPlanned = wake;
-  broker.webhooks.onDue = (dueMs) => {
-    webhooks.plan(dueMs);
-    wake();
-  };
-  webhooks.onIdle = wake;
-  // Until now nobody could hear a heartbeat, however long the start took.
-  broker.leases.giveGrace();
-  stalls.wake();
-  wake();
-  return { ticker, webhooks, stalls };
-}
-
-/** Where only timers move the clock, nothing can happen between two of them. */
-function watchStalls({ broker, clock, logger, sleepMsMax }: MaintenanceParts): StallWatch {
-  const { leases } = broker;
-  const warnings = new SpacedWarnings(logger, clock);
-  return new StallWatch({
-    clock,
-    isNeeded: () => leases.size > 0 && sleepMsMax !== Number.POSITIVE_INFINITY,
-    onStall: (stalledMs) => {
-      leases.prolong(stalledMs);
-      warnings.warn("the server was suspended for a while; leases are extended", {
-        stalledMs: Math.round(stalledMs),
-        leases: leases.size,
-      });
-    },
-  });
-}
-
-/** Waits, but no longer than the given time. */
-export async function within(clock: Clock, ms: number, settled: Promise<void>): Promise<void> {
-  let cancel = (): void => {};
-  const timeout = new Promise<void>((resolve) => {
-    cancel = clock.after(ms, resolve);
-  });
-  await Promise.race([settled, timeout]);
-  cancel();
 }
 
 export async function openStore(parts: StoreParts): Promise<Store> {

@@ -1,0 +1,230 @@
+/** The jobs of a shard that depend on time: leases, delays, retention, times to live, scrubs and history. */
+import { isExpired } from "@codeq/queue";
+import type { SweepConfig } from "../../config/settings.ts";
+import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
+import type { Broker } from "../broker/broker.ts";
+import type { ToldChanges } from "../broker/told-changes.ts";
+import type { Clock } from "../clock.ts";
+import type { QueueSeries } from "../series/queue-series.ts";
+import type { Position, Store } from "../store/store.ts";
+import { DeliverWebhooks, type WebhookParts } from "./deliver-webhooks.ts";
+import { DueSweep } from "./due-sweep.ts";
+import { StallWatch } from "./stall-watch.ts";
+import { type Job, Ticker, within } from "./ticker.ts";
+
+export interface SweepParts {
+  readonly broker: Broker;
+  readonly clock: Clock;
+  readonly config: SweepConfig;
+}
+
+export interface ShardJobParts extends WebhookParts {
+  /** Tells of changes that make something due. */
+  readonly told: ToldChanges;
+  /** How long the jobs may sleep; without a limit where the wall clock is never set. */
+  readonly sleepMsMax?: number | undefined;
+}
+
+/** How long a shutdown waits for webhooks under way; what is cut off is sent again after it. */
+const webhooksSettleMs = 1000;
+
+export function startSweeps(parts: ShardJobParts): AsyncDisposable {
+  const { broker, told, clock, logger, config, sleepMsMax } = parts;
+  const { store, series } = broker;
+  const deletion = deleteOldTasks(parts);
+  const lapses = endLapsedTasks(parts);
+  const webhooks = new DeliverWebhooks(parts);
+  const stalls = watchStalls(parts);
+  const ticker = new Ticker({
+    clock,
+    logger,
+    sleepMsMax,
+    jobs: [
+      expireLeases({ ...parts, stalls }),
+      promoteDueTasks(parts),
+      deletion,
+      lapses,
+      webhooks,
+      scrubStore({ store, clock, logger, everyMs: config.scrubIntervalSeconds * 1000 }),
+      writeSeries(broker),
+    ],
+  });
+  const wake = (): void => ticker.wake();
+  const planWebhook = (dueMs: number): void => {
+    webhooks.plan(dueMs);
+    wake();
+  };
+  broker.leases.onDue = () => {
+    stalls.wake();
+    wake();
+  };
+  broker.delayed.onDue = wake;
+  told.onEnd = (expiresMs) => {
+    if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
+  };
+  told.onStartBy = (startByMs) => {
+    if (lapses.plan(startByMs)) wake();
+  };
+  told.onWebhook = planWebhook;
+  broker.webhooks.onDue = planWebhook;
+  webhooks.onIdle = wake;
+  broker.onRecovered.add(() => {
+    deletion.startOver();
+    lapses.startOver();
+    wake();
+  });
+  series.onPlanned = wake;
+  // Until now nobody could hear a heartbeat, however long the start took.
+  broker.leases.giveGrace();
+  stalls.wake();
+  wake();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      stalls[Symbol.dispose]();
+      await ticker[Symbol.asyncDispose]();
+      // A disk that fails now costs the last minute of the history, and leaves no file open.
+      if (store.state === "open") await series.turn().catch(() => {});
+      await within(clock, webhooksSettleMs, webhooks.settle());
+    },
+  };
+}
+
+/** Where only timers move the clock, nothing can happen between two of them. */
+function watchStalls({ broker, clock, logger, sleepMsMax }: ShardJobParts): StallWatch {
+  const { leases } = broker;
+  const warnings = new SpacedWarnings(logger, clock);
+  return new StallWatch({
+    clock,
+    isNeeded: () => leases.size > 0 && sleepMsMax !== Number.POSITIVE_INFINITY,
+    onStall: (stalledMs) => {
+      leases.prolong(stalledMs);
+      warnings.warn("the server was suspended for a while; leases are extended", {
+        stalledMs: Math.round(stalledMs),
+        leases: leases.size,
+      });
+    },
+  });
+}
+
+/**
+ * Takes back tasks whose lease has expired: a retry with backoff, or a dead letter. Time in which the
+ * process did not run is detected first, so that heartbeats sent in the meantime are read.
+ */
+export function expireLeases(parts: SweepParts & { readonly stalls: StallWatch }): Job {
+  const { broker, clock, config, stalls } = parts;
+  return {
+    name: "expire-leases",
+    nextMs: () => broker.leases.first()?.dueMs,
+    runOnce: async () => {
+      stalls.look();
+      for (let count = 0; count < config.sweepBatchMax; count++) {
+        const lease = broker.leases.first();
+        if (lease === undefined || lease.dueMs > clock.monotonicMs()) break;
+        broker.expire(lease.id);
+      }
+    },
+  };
+}
+
+/** Makes delayed tasks ready when they are due, whether or not a claim waits for them. */
+export function promoteDueTasks({ broker, clock, config }: SweepParts): Job {
+  return {
+    name: "promote-due-tasks",
+    nextMs: () => {
+      const first = broker.delayed.first();
+      return first === undefined ? undefined : clock.monotonicMs() + first.dueMs - clock.nowMs();
+    },
+    runOnce: async () => {
+      const first = broker.delayed.first();
+      if (first !== undefined && first.id === undefined) {
+        await broker.delayed.readStretch(first);
+        return;
+      }
+      broker.store.assertWritable();
+      await broker.promote(takeDue(broker, { nowMs: clock.nowMs(), max: config.sweepBatchMax }));
+    },
+  };
+}
+
+/** Nothing may come between taking the tasks out of memory and promoting them. */
+function takeDue(broker: Broker, { nowMs, max }: { nowMs: number; max: number }): Position[] {
+  const due: Position[] = [];
+  while (due.length < max) {
+    const item = broker.delayed.first();
+    if (item?.id === undefined || item.dueMs > nowMs) break;
+    broker.delayed.drop(item);
+    due.push({ id: item.id, number: item.dueMs });
+  }
+  return due;
+}
+
+/** Deletes finished tasks whose retention has ended, with everything that belongs to them. */
+export function deleteOldTasks({ broker, clock, config }: SweepParts): DueSweep {
+  const { store } = broker;
+  return new DueSweep({
+    name: "delete-old-tasks",
+    store,
+    clock,
+    batchMax: config.sweepBatchMax,
+    stepMs: config.retentionSweepSeconds * 1000,
+    dueAfter: (after, untilMs, limit) => store.expiredAfter(after, untilMs, limit),
+    act: (due, nowMs) => {
+      const tasks = due.flatMap(({ id }) => store.task(id) ?? []);
+      return broker.delete(tasks.filter((task) => isExpired(task, nowMs)));
+    },
+  });
+}
+
+/** No task is handed out after its time to live, so that its end may be a little late. */
+const lapseStepMs = 100;
+
+/** Ends tasks that no worker began within their time to live, whether or not anybody asks for them. */
+export function endLapsedTasks({ broker, clock, config }: SweepParts): DueSweep {
+  const { store } = broker;
+  return new DueSweep({
+    name: "end-lapsed-tasks",
+    store,
+    clock,
+    batchMax: config.sweepBatchMax,
+    stepMs: lapseStepMs,
+    dueAfter: (after, untilMs, limit) => store.lapsedAfter(after, untilMs, limit),
+    act: (due) => broker.lapse(due.map(({ id }) => id)),
+  });
+}
+
+/**
+ * Reads and verifies every file of the store from time to time, in a thread, so that damage is found while
+ * undamaged backups exist. If it finds damage, the server acknowledges nothing more and ends.
+ */
+export function scrubStore(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly everyMs: number;
+}): Job {
+  const { store, clock, logger, everyMs } = parts;
+  let nextMs = clock.monotonicMs() + everyMs;
+  return {
+    name: "scrub-store",
+    nextMs: () => (store.hasFiles && everyMs > 0 ? nextMs : undefined),
+    runOnce: async () => {
+      const startedMs = clock.monotonicMs();
+      nextMs = startedMs + everyMs;
+      // Other jobs do not wait for the scrub. The engine itself reports what is damaged.
+      store.scrub().then(
+        () => logger.info("the store was verified", { ms: clock.monotonicMs() - startedMs }),
+        () => {},
+      );
+    },
+  };
+}
+
+/** Writes the history of every queue, by the minute, so that a restart does not lose it. */
+function writeSeries({ series, store }: { series: QueueSeries; store: Store }): Job {
+  return {
+    name: "write-series",
+    // While the disk is full the minute grows; nothing waits for it.
+    nextMs: () => (store.state === "open" ? series.dueMs : undefined),
+    runOnce: () => series.turn(),
+  };
+}
