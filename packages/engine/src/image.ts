@@ -314,7 +314,7 @@ export interface Space {
 
 const endless: Space = { freeBytes: () => Promise.resolve(0), minFreeBytes: 0 };
 
-/** Fills a kv that nobody else uses. What it has put does not count before `end`. */
+/** Fills a kv that has no other user. Its entries do not count before `end`. */
 export class KvFiller {
   /** How many entries were put. */
   entries = 0;

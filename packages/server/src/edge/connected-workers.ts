@@ -16,9 +16,9 @@ interface OpenStream extends NewStream {
 }
 
 interface NewStream {
-  /** What the program calls itself that opened it. */
+  /** The user agent of the client. */
   readonly client: string | undefined;
-  /** Tells the worker that somebody cancelled a task that it has. */
+  /** Notifies the worker that a task it works on was cancelled. */
   readonly tellCancelled: (id: TaskId) => void;
 }
 

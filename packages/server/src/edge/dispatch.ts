@@ -89,7 +89,7 @@ export class Dispatch {
     return problem === undefined ? undefined : this.noteRefusal(operation.name, problem, call);
   }
 
-  /** Remembers that somebody was refused for who it is, and gives the refusal back. */
+  /** Adds a refusal of a caller to the audit trail, and returns the refusal. */
   noteRefusal(action: string, refused: Refusal, actor: Actor): Refusal {
     auditRefusal(this.#server, actor, { action, code: refused.code });
     return refused;
@@ -157,7 +157,7 @@ export class Dispatch {
     return this.#server;
   }
 
-  /** Why nobody is served now. */
+  /** Why the server refuses all calls now. */
   refusalNow(): Refusal | undefined {
     if (!this.#accepting) return refusal("shutting_down");
     if (this.#server.queue.isOverloaded) return refusal("overloaded");
@@ -206,7 +206,7 @@ export class Dispatch {
     }
   }
 
-  /** What is told of something that threw: a fault of the storage, or a bug, which is logged. */
+  /** The refusal for an error: a storage fault, or a bug, which is logged. */
   asRefusal(operation: AnyOperation, error: unknown): Refusal {
     if (error instanceof FaultError) return refusalOf(this.#server, error);
     this.#logger.error("operation failed", {
@@ -217,7 +217,7 @@ export class Dispatch {
   }
 }
 
-/** When waiting was ended by a revocation, what came of it goes to nobody. */
+/** A caller whose token was revoked while it waited does not get the answer. */
 function unlessCutOff<T>({ signal, identity }: Caller, answer: Answer<T>): Answer<T> {
   const isCutOff = signal?.aborted === true && identity.isRevoked();
   return isCutOff ? refusal("token_revoked") : answer;

@@ -107,10 +107,10 @@ export interface Admission {
   limits(): readonly LimitState[];
 }
 
-/** What is known about one call. */
+/** One call, as operations see it. */
 export interface Call {
   readonly identity: Identity;
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the caller no longer waits for the answer. */
   readonly signal: AbortSignal | undefined;
   /** What the call counts as; it has been let in as one request. */
   readonly admission: Admission;

@@ -2,7 +2,7 @@
 import type { Exceeded } from "../config/quotas.ts";
 import { type Refusal, refusal, type Server } from "./operation.ts";
 
-/** Room is made by others at any time, so nobody knows a better moment. */
+/** Other calls free the quota at any time, so no better moment is known. */
 const retryAfterMsDefault = 1000;
 
 export function overQuota(

@@ -27,7 +27,7 @@ const keyPattern = new RegExp(`^(${idText})_${digit}{${secretDigits + checksumDi
 
 export interface NewApiKey {
   readonly id: ApiKeyId;
-  /** The whole key, for whoever asked for it and nobody else. */
+  /** The whole key; only the caller that creates it gets it. */
   readonly token: string;
 }
 

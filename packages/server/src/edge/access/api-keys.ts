@@ -50,7 +50,7 @@ export type Audit = (key: ApiKey) => AuditEntry;
 
 export interface CreatedApiKey {
   readonly key: ApiKey;
-  /** Its text, which nobody can be told again. */
+  /** Its text, which cannot be shown again. */
   readonly token: string;
 }
 
@@ -238,7 +238,7 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     this.#isCurrent = true;
   }
 
-  /** Streams and requests that wait end, since nobody knows whether their keys are still good. */
+  /** Ends streams and waiting requests, because their keys may have been revoked meanwhile. */
   doubt(): void {
     this.#isCurrent = false;
     for (const entry of this.#entries.values()) this.#revoke(entry);

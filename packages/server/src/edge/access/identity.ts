@@ -32,7 +32,7 @@ export interface Identity {
   readonly hasRole: boolean;
   /** When the token stops being good; undefined for never. */
   readonly expiresMs: number | undefined;
-  /** Who vouched for the token, in words for logs and records. */
+  /** The issuer of the token, for logs and records. */
   readonly issuedBy: string;
   /** Which API key was used, if one was. */
   readonly apiKeyId?: ApiKeyId | undefined;

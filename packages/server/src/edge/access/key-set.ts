@@ -5,8 +5,8 @@
  *   fresh    fetched within the refresh interval
  *   stale    fetching fails; the keys are used on, until they are too old and the set is empty again
  *
- * A key that a fetch no longer finds is dropped, and everything that rests on it with it. A key that
- * nobody has heard of causes a fetch, but no more than one per interval, whoever sends such tokens.
+ * A key that a fetch no longer finds is dropped, with everything that depends on it. An unknown key causes a
+ * fetch, but at most one per interval, so that clients cannot cause many fetches with such tokens.
  */
 
 import type { ErrorCode } from "@codeq/protocol";

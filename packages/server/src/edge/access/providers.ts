@@ -179,7 +179,7 @@ function readUnverified(token: string): Unverified | undefined {
     if (!isNamed || algorithm === undefined) return undefined;
     return { kid, algorithm, issuer: decodeJwt(token).iss };
   } catch {
-    // Not a token of this kind at all; whoever else knows tokens may know it.
+    // Not a token of this kind; another provider may know it.
     return undefined;
   }
 }

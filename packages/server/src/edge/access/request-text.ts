@@ -1,4 +1,4 @@
-/** Asks an identity server over HTTP. Redirects are not followed: whoever answers there is somebody else. */
+/** Asks an identity server over HTTP. Redirects are not followed, because they lead to another server. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 

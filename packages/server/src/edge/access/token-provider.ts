@@ -10,7 +10,7 @@ import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { ApiKeyId } from "./api-key-record.ts";
 import type { Identity } from "./identity.ts";
 
-/** What a token says of its bearer, once somebody vouched for it. */
+/** The claims of a verified token. */
 export interface Claims {
   readonly subject: string;
   readonly scopes: readonly string[];
@@ -19,7 +19,7 @@ export interface Claims {
   readonly raw: Readonly<Record<string, unknown>>;
   /** When the token stops being good, on the wall clock; undefined for never. */
   readonly expiresMs: number | undefined;
-  /** Who vouches for it, for logs and records: never the token or a part of it. */
+  /** The issuer, for logs and records; never a part of the token. */
   readonly issuedBy: string;
   /** Which API key it is, where it is one. */
   readonly apiKeyId?: ApiKeyId | undefined;

@@ -5,7 +5,7 @@ import { everyTenant } from "../access/identity.ts";
 import type { Answer, Call, Operation, Server } from "../operation.ts";
 import { type Actor, type AuditEvent, auditEventOf } from "./audit-record.ts";
 
-/** Refusals that say who somebody is or what it may do, not what is the matter with a request. */
+/** Refusals because of the caller or its permissions, not because of the content of a request. */
 const aboutAccess: ReadonlySet<ErrorCode> = new Set([
   ...(Object.keys(errors) as ErrorCode[]).filter((code) => errors[code].grpc === "UNAUTHENTICATED"),
   ...(["admin_only", "operator_only", "invalid_tenant"] as const),

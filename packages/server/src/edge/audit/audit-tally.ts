@@ -1,5 +1,5 @@
 /**
- * Events that come in any number, such as refused strangers, counted instead of written one by one.
+ * Events that may be frequent, such as refused callers, counted instead of written one by one.
  * The same event within a minute is one record with a count. A minute and an hour have room for so
  * many records; beyond that events are counted together in one, whatever they were.
  *
@@ -18,7 +18,7 @@ export interface AuditTallyParts {
   readonly idAt: (ms: number) => string;
 }
 
-/** A record that grows, and how much of it was told. Its beginning is the caller's to log. */
+/** A record that grows, and how much of it was written and logged. The caller logs its first event. */
 export interface Tallied {
   record: AuditRecord;
   writtenCount: number;

@@ -33,7 +33,7 @@ export interface AuditTrailParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly randomBytes: RandomBytes;
-  /** 0 keeps records for ever. */
+  /** 0 keeps records forever. */
   readonly retentionMs: number;
 }
 
@@ -227,7 +227,7 @@ export class AuditTrail implements AsyncDisposable {
     this.onPlanned();
   }
 
-  /** A full disk makes the writing be tried again; the log is told once. */
+  /** Logs a count once, also when a full disk makes the write repeat. */
   #logGrown(tallied: Tallied): void {
     if (tallied.loggedCount === tallied.record.count) return;
     tallied.loggedCount = tallied.record.count;

@@ -28,7 +28,7 @@ export interface LoginConfig {
   readonly httpTimeoutMs: number;
 }
 
-/** What people are told; the reason is for the log. */
+/** Shown to people; the reason is for the log. */
 export type LoginProblem = "expired" | "refused" | "issuer" | "unreachable" | "token";
 
 export interface LoginFailure {
@@ -257,7 +257,7 @@ function metadataIn(
   if (fields["issuer"] !== issuer) {
     return failure("issuer", `the identity server calls itself ${fields["issuer"]}, not ${issuer}`);
   }
-  // A code or a secret in plain text is for whoever listens.
+  // Without TLS, anyone on the network could read the code or the secret.
   const schemes = issuer.startsWith("https:") ? /^https:/ : /^https?:/;
   if (![authorizationUrl, tokenUrl].every((url) => URL.canParse(url) && schemes.test(url))) {
     return failure("issuer", "the endpoints of the identity server are missing or not encrypted");

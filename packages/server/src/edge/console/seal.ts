@@ -1,6 +1,6 @@
 /**
- * Text that this server gives away and gets back: encrypted, so that nobody reads it, and authenticated, so
- * that nobody changes it. Seals for different purposes do not open each other's texts.
+ * Text that this server gives to browsers and gets back, encrypted and authenticated, so that browsers can
+ * neither read nor change it. Seals for different purposes do not open each other's texts.
  */
 import { createCipheriv, createDecipheriv, hash } from "node:crypto";
 import type { RandomBytes } from "../../core/task-ids.ts";

@@ -89,7 +89,7 @@ const letterN = 110;
 const openBrace = 123;
 const closeBrace = 125;
 
-/** A place in a text. Where there is no JSON it stops for good. */
+/** A position in a text. At the first text that is not JSON it stops permanently. */
 export class JsonReader {
   readonly isLenient: boolean;
   readonly #text: string;

@@ -1,6 +1,6 @@
 /**
  * Connections with plain requests, answered without Node's HTTP server and Fastify. The first request that
- * is not plain hands its connection over to Node for good; the client sees no difference.
+ * is not plain hands its connection over to Node permanently; the client sees no difference.
  *
  *   idle        waits for a request; ends with a request, a close or a timeout
  *   answering   one request is being answered; bytes behind it are kept for Node
