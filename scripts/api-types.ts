@@ -1,9 +1,8 @@
 /** The types of answers for users of the client library, with comments, made from the shapes of the API. */
-import { type Shape, Topic, TopicPolicy } from "../packages/protocol/src/api/index.ts";
+import { client, type Shape } from "../packages/protocol/src/api/index.ts";
 
-/** Shapes whose types the client library exports. */
-const exported = [TopicPolicy, Topic];
-const names: ReadonlySet<string | undefined> = new Set(exported.map(({ name }) => name));
+const exported = Object.entries(client);
+const names: ReadonlyMap<Shape, string> = new Map(exported.map(([name, shape]) => [shape, name]));
 
 export const apiTypesPath = "packages/client/src/api-types.ts";
 
@@ -11,13 +10,14 @@ export function apiTypes(): string {
   const head =
     "/** Generated from packages/protocol/src/api by `npm run gen`; edit that instead. */\n";
   const types = exported.map(
-    (each) => `/** ${each.about} */\nexport interface ${each.name} ${literalOf(each, "")}\n`,
+    ([name, each]) => `/** ${each.about} */\nexport interface ${name} ${literalOf(each, "")}\n`,
   );
   return [head, ...types].join("\n");
 }
 
 function typeOf(shape: Shape, indent: string): string {
-  if (names.has(shape.name)) return String(shape.name);
+  const name = names.get(shape);
+  if (name !== undefined) return name;
   switch (shape.kind) {
     case "text":
       return shape.oneOf?.map((each) => JSON.stringify(each)).join(" | ") ?? "string";
@@ -48,8 +48,7 @@ function typeOf(shape: Shape, indent: string): string {
 function literalOf({ fields }: Shape & { readonly kind: "object" }, indent: string): string {
   const inner = `${indent}  `;
   const members = Object.entries(fields).map(([field, shape]) => {
-    const comment =
-      shape.about === "" || names.has(shape.name) ? "" : `${inner}/** ${shape.about} */\n`;
+    const comment = shape.about === "" || names.has(shape) ? "" : `${inner}/** ${shape.about} */\n`;
     const mayMiss = shape.none !== undefined || shape.isOptional === true;
     const type = typeOf(shape, inner);
     return `${comment}${inner}readonly ${field}${mayMiss ? `?: ${type} | undefined` : `: ${type}`};\n`;

@@ -26,3 +26,130 @@ export interface Topic {
   readonly createdAt: string;
   readonly updatedAt: string;
 }
+
+/** One queue. */
+export interface QueueDetails {
+  /** The name of the queue, in lower case. */
+  readonly command: string;
+  readonly ready: number;
+  readonly delayed: number;
+  readonly inProgress: number;
+  readonly dlq: number;
+  /** Tasks that failed without a retry or were cancelled, until their retention ends. */
+  readonly failed: number;
+  /** Tasks a second, over the last minute. */
+  readonly rates: {
+    /** Created or replayed. */
+    readonly enqueued: number;
+    readonly completed: number;
+    /** Failed without a retry, cancelled, or dead letters. */
+    readonly failed: number;
+    /** Attempts that failed and are retried. */
+    readonly retried: number;
+  };
+  /** How long ago the oldest ready task was created. */
+  readonly oldestSeconds?: number | undefined;
+  /** How long the ready tasks take at the present rate; only while tasks end. */
+  readonly drainSeconds?: number | undefined;
+  /** Who paused the queue, when and why. */
+  readonly paused?: {
+    /** Who paused it. */
+    readonly by: string;
+    /** When. */
+    readonly at: string;
+    readonly reason?: string | undefined;
+  } | undefined;
+  /** The limit of leases that its topic has. */
+  readonly inProgressMax?: number | undefined;
+}
+
+/** All queues of a tenant. */
+export interface QueueOverview {
+  readonly queues: readonly QueueDetails[];
+  readonly totals: {
+    readonly ready: number;
+    readonly delayed: number;
+    readonly inProgress: number;
+    readonly dlq: number;
+    /** Tasks that failed without a retry or were cancelled, until their retention ends. */
+    readonly failed: number;
+    /** Tasks a second, over the last minute. */
+    readonly rates: {
+      /** Created or replayed. */
+      readonly enqueued: number;
+      readonly completed: number;
+      /** Failed without a retry, cancelled, or dead letters. */
+      readonly failed: number;
+      /** Attempts that failed and are retried. */
+      readonly retried: number;
+    };
+    /** How long ago the oldest ready task was created. */
+    readonly oldestSeconds?: number | undefined;
+    /** How long the ready tasks take at the present rate; only while tasks end. */
+    readonly drainSeconds?: number | undefined;
+    readonly queues: number;
+  };
+}
+
+/** A queue that is paused. */
+export interface QueuePause {
+  /** The name of the queue, in lower case. */
+  readonly command: string;
+  /** Who paused it. */
+  readonly by: string;
+  /** When. */
+  readonly at: string;
+  readonly reason?: string | undefined;
+}
+
+/** What happened in a queue, or in all queues of a tenant. */
+export interface QueueSeries {
+  readonly command?: string | undefined;
+  readonly resolution: "minute" | "hour";
+  readonly points: readonly ({
+    readonly at: string;
+    /** Created or replayed. */
+    readonly enqueued: number;
+    readonly completed: number;
+    /** Failed without a retry, cancelled, or dead letters. */
+    readonly failed: number;
+    /** Attempts that failed and are retried. */
+    readonly retried: number;
+    readonly ready: number;
+    readonly delayed: number;
+    readonly inProgress: number;
+    readonly dlq: number;
+    readonly oldestSeconds?: number | undefined;
+  })[];
+  readonly usual: readonly {
+    readonly hour: number;
+    /** Created or replayed. */
+    readonly enqueued: number;
+    readonly completed: number;
+    /** Failed without a retry, cancelled, or dead letters. */
+    readonly failed: number;
+    /** Attempts that failed and are retried. */
+    readonly retried: number;
+  }[];
+}
+
+/** What happened in several queues in each of the last whole minutes. */
+export interface QueueTrends {
+  /** When the first minute began. */
+  readonly from: string;
+  readonly queues: readonly {
+    readonly command: string;
+    readonly enqueued: readonly number[];
+    readonly completed: readonly number[];
+    readonly failed: readonly number[];
+    readonly retried: readonly number[];
+  }[];
+}
+
+/** A setting of the server; secrets have no value here. */
+export interface ServerSetting {
+  readonly key: string;
+  readonly value: string;
+  /** `default`, or the file, variable or flag that sets it. */
+  readonly source: string;
+}

@@ -1,5 +1,5 @@
 /** The client library of codeQ: everything that producers and workers use. */
-export type { Admin } from "./admin/admin.ts";
+export type { Admin, SeriesOptions } from "./admin/admin.ts";
 export type {
   AdminResult,
   AdminTask,
@@ -8,9 +8,7 @@ export type {
   DeadLetters,
   FailureGroup,
   InspectedTask,
-  QueuePause,
   ReplayChanges,
-  ServerSetting,
   TaskChanges,
   TaskFilter,
   TaskPage,
@@ -42,14 +40,13 @@ export type {
 export type {
   QueueDetails,
   QueueOverview,
+  QueuePause,
   QueueSeries,
-  QueueStats,
   QueueTrends,
-  SeriesOptions,
-  SeriesPoint,
-  TaskFlow,
-} from "./admin/queue-overview.ts";
-export type { Topic, TopicPolicy } from "./api-types.ts";
+  ServerSetting,
+  Topic,
+  TopicPolicy,
+} from "./api-types.ts";
 export type { Artifact, ArtifactContent, RunArtifact } from "./artifact.ts";
 export {
   type Client,

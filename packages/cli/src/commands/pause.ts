@@ -1,38 +1,32 @@
 /** `pause` and `resume`: stop and resume claims from a queue. */
+import type { ReplyOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
-import { exitCodes } from "../exit-codes.ts";
 import { localMoment } from "../terminal/units.ts";
+import { tell } from "./contract-commands.ts";
 
-export interface PauseFields {
-  readonly command: string;
-  readonly by: string;
-  readonly at: string;
-  readonly reason?: string;
+export function pause(call: Call): Promise<number> {
+  const params = { command: call.word(0) };
+  const given = { params, body: { reason: call.options.text("reason") } };
+  return tell(
+    call,
+    ["POST /admin/queues/:command/pause", given],
+    () => `paused ${params.command}; resume it with codeq resume ${params.command}`,
+  );
 }
 
-export async function pause(call: Call): Promise<number> {
-  const api = await call.api();
-  const body = JSON.stringify({ reason: call.options.text("reason") });
-  const { text } = await api.post(`${pathOf(call)}/pause`, body);
-  if (call.json) call.print(text);
-  else call.print(`paused ${call.word(0)}; resume it with codeq resume ${call.word(0)}`);
-  return exitCodes.ok.code;
+export function resume(call: Call): Promise<number> {
+  const params = { command: call.word(0) };
+  return tell(
+    call,
+    ["POST /admin/queues/:command/resume", { params }],
+    () => `resumed ${params.command}`,
+  );
 }
 
-export async function resume(call: Call): Promise<number> {
-  const api = await call.api();
-  const { text } = await api.post(`${pathOf(call)}/resume`, "");
-  if (call.json) call.print(text);
-  else call.print(`resumed ${call.word(0)}`);
-  return exitCodes.ok.code;
-}
+type Pause = ReplyOf<"POST /admin/queues/:command/pause">;
 
 /** A sentence for people. */
-export function pauseLine({ command, by, at, reason }: PauseFields): string {
+export function pauseLine({ command, by, at, reason }: Pause): string {
   const why = reason === undefined ? "" : `: ${reason}`;
   return `${command} is paused by ${by} since ${localMoment(at)}${why}`;
-}
-
-function pathOf(call: Call): string {
-  return `/admin/queues/${encodeURIComponent(call.word(0))}`;
 }

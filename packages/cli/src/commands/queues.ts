@@ -1,4 +1,5 @@
 /** `queues` and `queue inspect`: the number of tasks in each place, for the tenant of the token. */
+import { type ReplyOf, requestOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import type { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -6,28 +7,11 @@ import { Screen } from "../terminal/screen.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, duration, rate, timeOfDay } from "../terminal/units.ts";
 import { intervalOf, lookAgain } from "../watch/look.ts";
-import { type PauseFields, pauseLine } from "./pause.ts";
+import { pauseLine } from "./pause.ts";
 
-interface QueueDetails {
-  readonly command: string;
-  readonly ready: number;
-  readonly delayed: number;
-  readonly inProgress: number;
-  readonly dlq: number;
-  readonly failed: number;
-  /** A second, over the last minute. */
-  readonly rates: {
-    readonly enqueued: number;
-    readonly completed: number;
-    readonly failed: number;
-    readonly retried: number;
-  };
-  readonly oldestSeconds?: number;
-  readonly drainSeconds?: number;
-  readonly paused?: Omit<PauseFields, "command">;
-  /** A shard is down, and its tasks are not counted. */
-  readonly isPartial?: true;
-}
+type Overview = Extract<ReplyOf<"GET /admin/queues">, { readonly totals: object }>;
+/** `isPartial` when a shard is down, and its tasks are not counted. */
+type QueueDetails = Overview["queues"][number] & { readonly isPartial?: true };
 
 const namesMsMax = 1000;
 
@@ -102,10 +86,13 @@ async function watch(call: Call): Promise<number> {
 
 async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly QueueDetails[]> {
   const api = await call.api();
-  const { text, headers } = await api.get("/admin/queues?view=details", { signal });
-  const told = JSON.parse(text) as { queues: readonly QueueDetails[] };
+  const { method, path } = requestOf("GET /admin/queues", { query: { view: "details" } });
+  const { text, headers } = await api.send(method, path, { signal });
+  const told: Overview = JSON.parse(text);
   const isPartial = headers.get("codeq-partial") === "true";
-  const queues = isPartial ? told.queues.map((queue) => ({ ...queue, isPartial })) : told.queues;
+  const queues: readonly QueueDetails[] = isPartial
+    ? told.queues.map((queue) => ({ ...queue, isPartial }))
+    : told.queues;
   const command = call.word(0);
   if (command === "") return queues;
   const found = queues.filter((queue) => queue.command === command.toLowerCase());

@@ -234,22 +234,3 @@ export interface BulkOutcome {
   /** There may be more; ask again for the rest. */
   readonly hasMore: boolean;
 }
-
-/** A queue that is paused. */
-export interface QueuePause {
-  /** The name of the queue, in lower case. */
-  readonly command: string;
-  /** Who paused it. */
-  readonly by: string;
-  /** When, as in RFC 3339. */
-  readonly at: string;
-  readonly reason?: string;
-}
-
-/** A setting of the server; secrets have no value here. */
-export interface ServerSetting {
-  readonly key: string;
-  readonly value: string;
-  /** `default`, or the file, variable or flag that sets it. */
-  readonly source: string;
-}

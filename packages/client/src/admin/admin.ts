@@ -1,6 +1,14 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
 import { type AskApi, call, pages } from "../api-calls.ts";
-import type { Topic, TopicPolicy } from "../api-types.ts";
+import type {
+  QueueOverview,
+  QueuePause,
+  QueueSeries,
+  QueueTrends,
+  ServerSetting,
+  Topic,
+  TopicPolicy,
+} from "../api-types.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import type { TaskExplanation } from "../producer/explanation.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
@@ -12,9 +20,7 @@ import type {
   DeadLetters,
   FailureGroup,
   InspectedTask,
-  QueuePause,
   ReplayChanges,
-  ServerSetting,
   TaskChanges,
   TaskFilter,
   TaskPage,
@@ -26,7 +32,16 @@ import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { CreatedBackup } from "./backup.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
 import type { AddedNode, HandedOff, RemovedNode, RepairedLog, RepairOptions } from "./cluster.ts";
-import type { QueueOverview, QueueSeries, QueueTrends, SeriesOptions } from "./queue-overview.ts";
+
+/** Which series. */
+export interface SeriesOptions {
+  /** One queue; all queues together without it. */
+  readonly command?: string | undefined;
+  /** `minute` for the last 24 hours, the default; `hour` for the last 7 days. */
+  readonly resolution?: "minute" | "hour" | undefined;
+  /** Only so many of the latest minutes or hours, and without what is usual. */
+  readonly last?: number | undefined;
+}
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
 interface AdminRequest {
@@ -72,8 +87,7 @@ export class Admin {
 
   /** The settings that the server runs with, and where each comes from; for operators. */
   async settings(): Promise<readonly ServerSetting[]> {
-    const answer = await this.#ask({ method: "GET", path: "/settings" });
-    return (answer as { settings: ServerSetting[] }).settings;
+    return (await call(this.#api, "GET /admin/settings")).settings;
   }
 
   /** All tasks that match, page after page. */
@@ -209,33 +223,33 @@ export class Admin {
    * what they have.
    */
   async pause(command: string, options: { readonly reason?: string } = {}): Promise<QueuePause> {
-    const path = `${queuePath(command)}/pause`;
-    const body = JSON.stringify(options);
-    return (await this.#ask({ method: "POST", path, body })) as QueuePause;
+    const given = { params: { command }, body: options };
+    return await call(this.#api, "POST /admin/queues/:command/pause", given);
   }
 
   /** Lets a paused queue go on. */
   async resume(command: string): Promise<void> {
-    await this.#ask({ method: "POST", path: `${queuePath(command)}/resume` });
+    await call(this.#api, "POST /admin/queues/:command/resume", { params: { command } });
   }
 
   /** The queues that are paused. */
   async pauses(): Promise<readonly QueuePause[]> {
-    const answer = await this.#ask({ method: "GET", path: "/pauses" });
-    return (answer as { readonly pauses: readonly QueuePause[] }).pauses;
+    return (await call(this.#api, "GET /admin/pauses")).pauses;
   }
 
   /** All queues of the tenant that have tasks or are paused, with rates, ages and totals. */
   async queues(): Promise<QueueOverview> {
-    return (await this.#ask({ method: "GET", path: "/queues?view=details" })) as QueueOverview;
+    const view = "details";
+    return (await call(this.#api, "GET /admin/queues", { query: { view } })) as QueueOverview;
   }
 
   /** What happened by the minute or by the hour: in one queue or, without a command, in all together. */
   async series(options: SeriesOptions = {}): Promise<QueueSeries> {
     const { command, resolution = "minute", last } = options;
-    const of = command === undefined ? "" : queuePath(command);
-    const path = `${of}/series?${queryOf({ resolution, last })}`;
-    return (await this.#ask({ method: "GET", path })) as QueueSeries;
+    const query = { resolution, last };
+    if (command === undefined) return await call(this.#api, "GET /admin/series", { query });
+    const given = { params: { command }, query };
+    return await call(this.#api, "GET /admin/queues/:command/series", given);
   }
 
   /** What happened in several queues in each of the last whole minutes; at most 100 queues and 60 minutes. */
@@ -243,8 +257,8 @@ export class Admin {
     commands: readonly string[],
     options: { readonly last?: number | undefined } = {},
   ): Promise<QueueTrends> {
-    const path = `/trends?${queryOf({ queues: commands.join(","), last: options.last })}`;
-    return (await this.#ask({ method: "GET", path })) as QueueTrends;
+    const query = { queues: commands.join(","), last: options.last };
+    return await call(this.#api, "GET /admin/trends", { query });
   }
 
   /** Begins a job that goes through all tasks that match; it survives restarts of the server. */
@@ -419,10 +433,6 @@ export class Admin {
 
 function jobPath(id: string): string {
   return `/jobs/${encodeURIComponent(id)}`;
-}
-
-function queuePath(command: string): string {
-  return `/queues/${encodeURIComponent(command)}`;
 }
 
 function taskPath(id: string): string {

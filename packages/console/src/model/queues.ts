@@ -1,20 +1,13 @@
 /** Queues with their depths, ages and rates, as one list. */
-import { ask, tenant } from "../api.ts";
+import type { ReplyOf } from "@codeq/protocol";
+import { ask, callOf, tenant } from "../api.ts";
 import { type Answer, lastAnswer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
 
-export interface Pause {
-  readonly by: string;
-  readonly at: string;
-  readonly reason?: string;
-}
-
-export interface Rates {
-  readonly enqueued: number;
-  readonly completed: number;
-  readonly failed: number;
-  readonly retried: number;
-}
+type Overview = Extract<ReplyOf<"GET /admin/queues">, { readonly totals: object }>;
+type Details = Overview["queues"][number];
+export type Pause = NonNullable<Details["paused"]>;
+export type Rates = Details["rates"];
 
 export interface QueueRow {
   readonly name: string;
@@ -31,19 +24,6 @@ export interface QueueRow {
   readonly leasedMax?: number | undefined;
 }
 
-interface Details {
-  readonly command: string;
-  readonly ready: number;
-  readonly delayed: number;
-  readonly inProgress: number;
-  readonly dlq: number;
-  readonly rates: Rates;
-  readonly oldestSeconds?: number;
-  readonly drainSeconds?: number;
-  readonly paused?: Pause;
-  readonly inProgressMax?: number;
-}
-
 export function useQueues(): Answer<readonly QueueRow[]> {
   const of = useStore(tenant);
   const answer = useQuery(`queues:${of}`, loadQueues, { everyMs: 2000, follows: {} });
@@ -57,8 +37,8 @@ export function useKnownQueues(): Answer<readonly QueueRow[]> {
 }
 
 async function loadQueues(): Promise<readonly QueueRow[]> {
-  const query = { view: "details" };
-  const { queues } = await ask<{ queues: Details[] }>({ path: "/v1/codeq/admin/queues", query });
+  const answer = await ask(callOf("GET /admin/queues", { query: { view: "details" } }));
+  const { queues } = answer as Overview;
   return queues.map(({ command, ready, delayed, inProgress, dlq, paused, ...rest }) => ({
     name: command,
     ready,

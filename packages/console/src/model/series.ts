@@ -1,5 +1,6 @@
 /** Rates over time, with the minutes and hours in which nothing moved. */
-import { ask, tenant } from "../api.ts";
+import type { ReplyOf } from "@codeq/protocol";
+import { ask, callOf, tenant } from "../api.ts";
 import { type Answer, useAnswer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
 import { failureShare, type Rates } from "./queues.ts";
@@ -12,23 +13,11 @@ export interface RatePoint {
   readonly failed: number;
 }
 
-interface SeriesPoint extends Rates {
-  readonly at: string;
-}
-
-interface Series {
-  readonly resolution: "minute" | "hour";
-  readonly points: readonly SeriesPoint[];
-  readonly usual: readonly (Rates & { readonly hour: number })[];
-}
-
-interface Trends {
-  readonly queues: readonly { readonly command: string; readonly completed: readonly number[] }[];
-}
+type Series = ReplyOf<"GET /admin/series">;
 
 export type Range = "1h" | "6h" | "24h" | "7d";
 const steps: Readonly<
-  Record<Range, { readonly stepMs: number; readonly count: number; resolution: string }>
+  Record<Range, { readonly stepMs: number; readonly count: number } & Pick<Series, "resolution">>
 > = {
   "1h": { stepMs: 60_000, count: 60, resolution: "minute" },
   "6h": { stepMs: 180_000, count: 120, resolution: "minute" },
@@ -39,10 +28,13 @@ const steps: Readonly<
 /** Of one queue, or of all. */
 export function useSeries(range: Range, queue = ""): Answer<readonly RatePoint[]> {
   const { resolution } = steps[range];
-  const of = queue === "" ? "" : `/queues/${encodeURIComponent(queue)}`;
-  const request = { path: `/v1/codeq/admin${of}/series`, query: { resolution } };
+  const query = { resolution };
+  const request =
+    queue === ""
+      ? callOf("GET /admin/series", { query })
+      : callOf("GET /admin/queues/:command/series", { params: { command: queue }, query });
   const follows = queue === "" ? {} : { queue };
-  const answer = useAnswer<Series>("series", request, { everyMs: 10_000, follows });
+  const answer = useAnswer("series", request, { everyMs: 10_000, follows });
   return { ...answer, data: answer.data && pointsOf(answer.data, range, Date.now()) };
 }
 
@@ -70,7 +62,7 @@ function loadWanted(): void {
   wanted = new Map();
   if (asked.size === 0) return;
   const query = { queues: [...asked.keys()].join(",") };
-  ask<Trends>({ path: "/v1/codeq/admin/trends", query }).then(
+  ask(callOf("GET /admin/trends", { query })).then(
     ({ queues }) => {
       for (const { command, completed } of queues) asked.get(command)?.resolve(completed);
     },
@@ -84,8 +76,8 @@ function loadWanted(): void {
 export function useUsual():
   | { readonly enqueuedPerSecond: number; readonly failing: number }
   | undefined {
-  const request = { path: "/v1/codeq/admin/series", query: { resolution: "hour" } };
-  const { data } = useAnswer<Series>("usual", request, { everyMs: 300_000 });
+  const request = callOf("GET /admin/series", { query: { resolution: "hour" } });
+  const { data } = useAnswer("usual", request, { everyMs: 300_000 });
   const usual = data?.usual.find(({ hour }) => hour === new Date().getUTCHours());
   if (usual === undefined) return undefined;
   return { enqueuedPerSecond: usual.enqueued / 3600, failing: failureShare(usual) };
@@ -93,7 +85,7 @@ export function useUsual():
 
 /** Evenly spaced up to the last whole step, per second. */
 export function pointsOf(
-  { points }: Pick<Series, "points">,
+  { points }: { readonly points: readonly (Rates & { readonly at: string })[] },
   range: Range,
   nowMs: number,
 ): RatePoint[] {

@@ -1,6 +1,7 @@
 /** One queue: its rates over time, its depths, what can be done. */
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
+import { callOf } from "../api.ts";
 import { count, duration, plural, rate, share } from "../format.ts";
 import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
 import { type Range, useSeries } from "../model/series.ts";
@@ -236,12 +237,9 @@ export function RatePanel({ queue }: { readonly queue: string }): JSX.Element {
   );
 }
 
-function pathOf(name: string, verb: string): string {
-  return `/v1/codeq/admin/queues/${encodeURIComponent(name)}/${verb}`;
-}
-
 export function resumeQueue(name: string): void {
-  sendNow({ method: "POST", path: pathOf(name, "resume") }, `Resumed ${name}`, "queues");
+  const call = callOf("POST /admin/queues/:command/resume", { params: { command: name } });
+  sendNow(call, `Resumed ${name}`, "queues");
 }
 
 export function askPauseQueue(queue: QueueRow): void {
@@ -250,7 +248,8 @@ export function askPauseQueue(queue: QueueRow): void {
 
 function PauseDialog({ queue }: { readonly queue: QueueRow }): JSX.Element {
   const [reason, setReason] = useState("");
-  const call = { method: "POST", path: pathOf(queue.name, "pause"), body: { reason } } as const;
+  const params = { command: queue.name };
+  const call = callOf("POST /admin/queues/:command/pause", { params, body: { reason } });
   const waiting = plural(queue.waiting, "waiting task stays", "waiting tasks stay");
   const leased = plural(queue.leased, "leased task finishes", "leased tasks finish");
   return (

@@ -1,6 +1,8 @@
 /** Every setting of the server with its value and where that comes from, and what this browser remembers. */
+import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { callOf } from "../api.ts";
 import { count } from "../format.ts";
 import { Nothing, PageHead, Panel } from "../parts/basics.tsx";
 import { Choices } from "../parts/fields.tsx";
@@ -10,11 +12,7 @@ import { useAnswer } from "../query.ts";
 import { session } from "../session.ts";
 import { type Store, useStore } from "../store.ts";
 
-interface Setting {
-  readonly key: string;
-  readonly value: string;
-  readonly source: string;
-}
+type Setting = ItemOf<"GET /admin/settings">;
 
 export function Settings(): JSX.Element {
   return (
@@ -104,8 +102,7 @@ function ServerSettings(): JSX.Element {
 
 function SettingTable(): JSX.Element {
   const [text, setText] = useState("");
-  const request = { path: "/v1/codeq/admin/settings" };
-  const { data, error } = useAnswer<{ settings: Setting[] }>("settings", request, { everyMs: 0 });
+  const { data, error } = useAnswer("settings", callOf("GET /admin/settings"), { everyMs: 0 });
   const wanted = text.trim().toLowerCase();
   const shown = data?.settings.filter(({ key }) => key.toLowerCase().includes(wanted));
   const changed = shown?.filter(({ source }) => source !== "default") ?? [];

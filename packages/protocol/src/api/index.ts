@@ -1,6 +1,15 @@
 import { apiKeys } from "./api-keys.ts";
+import {
+  PausedQueue,
+  QueueDetails,
+  QueueOverview,
+  queues,
+  Series,
+  Setting,
+  Trends,
+} from "./queues.ts";
 import { subscriptions } from "./subscriptions.ts";
-import { topics } from "./topics.ts";
+import { Topic, TopicPolicy, topics } from "./topics.ts";
 
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 export {
@@ -38,4 +47,16 @@ export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
 export { Topic, TopicPolicy } from "./topics.ts";
 
 /** The endpoints of every resource. */
-export const api = { apiKeys, subscriptions, topics };
+export const api = { apiKeys, queues, subscriptions, topics };
+
+/** The shapes whose types the client library has, under their names there. */
+export const client = {
+  TopicPolicy,
+  Topic,
+  QueueDetails,
+  QueueOverview,
+  QueuePause: PausedQueue,
+  QueueSeries: Series,
+  QueueTrends: Trends,
+  ServerSetting: Setting,
+};

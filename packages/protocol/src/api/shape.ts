@@ -19,7 +19,7 @@
  * In a request, `null` is the same as a missing value, and so is an empty text that has a `none`. A request field with
  * none of these words must be there and within its bounds; the refusal is that of its bounds.
  */
-interface Words<None> {
+export interface Words<None> {
   readonly as?: string;
   readonly name?: string;
   readonly none?: None;
@@ -45,7 +45,7 @@ interface ListWords extends Words<readonly []> {
   readonly isUnique?: true;
 }
 
-interface ObjectWords extends Words<never> {
+export interface ObjectWords extends Words<never> {
   /** Unknown fields are refused from lenient callers too. */
   readonly isClosed?: boolean;
 }

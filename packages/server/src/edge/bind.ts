@@ -67,3 +67,16 @@ function headOf({
 }: Endpoint): Pick<Operation<never, never>, "name" | "access" | "scope"> {
   return { name: operation, access, scope };
 }
+
+/** The same for a route that writes its answers itself. */
+export function bindInput<E extends Endpoint, Output>(
+  endpoint: E,
+  rules: Rules<E, Output>,
+): Operation<InputOf<E>, Output> {
+  const problemOf = boundsOf(endpoint);
+  return {
+    ...rules,
+    ...headOf(endpoint),
+    run: (server, call, input) => problemOf(input) ?? rules.run(server, call, input),
+  };
+}

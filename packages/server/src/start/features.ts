@@ -39,13 +39,20 @@ import {
   resumeJob,
 } from "../features/jobs/manage-jobs.ts";
 import { adminRoutes } from "../features/queues/admin-routes.ts";
-import { cleanUp } from "../features/queues/clean-up.ts";
-import { getSeries } from "../features/queues/get-series.ts";
-import { getTrends } from "../features/queues/get-trends.ts";
-import { listSettings } from "../features/queues/list-settings.ts";
 import { listTenants } from "../features/queues/list-tenants.ts";
-import { listPauses, pauseQueue, resumeQueue } from "../features/queues/pause-queue.ts";
-import { getQueue, listQueues } from "../features/queues/queue-counts.ts";
+import {
+  cleanUp,
+  getQueue,
+  getQueueSeries,
+  getSeries,
+  getTrends,
+  listPauses,
+  listQueues,
+  listSettings,
+  pauseQueue,
+  resumeQueue,
+} from "../features/queues/operations.ts";
+import { cleanedUpReply, queuesReply } from "../features/queues/queue-replies.ts";
 import {
   deleteSubscription,
   getAnySubscription,
@@ -136,6 +143,7 @@ export const operations = {
   pauseJob,
   resumeJob,
   abortJob,
+  getQueueSeries,
   getSeries,
   getTrends,
   getCluster,
@@ -182,6 +190,11 @@ export const operations = {
 
 export const routes: readonly AnyRoute[] = [
   ...taskRoutes,
+  ...contractRoutes(api.queues, {
+    ...operations,
+    listQueues: { operation: listQueues, reply: queuesReply },
+    cleanUp: { operation: cleanUp, reply: cleanedUpReply },
+  }),
   ...adminRoutes,
   ...jobRoutes,
   ...backupRoutes,

@@ -337,16 +337,6 @@ export const TriageBody = object(
   { isClosed: true },
 );
 
-export const PauseBody = object(
-  {
-    reason: about(
-      text,
-      `The reason, shown with the queue; at most ${limits.reasonCharsMax} characters.`,
-    ),
-  },
-  { isClosed: true },
-);
-
 export const CancelBody = object(
   {
     graceSeconds: about(
@@ -386,15 +376,3 @@ export const RotateSecretBody = object(
   },
   { isClosed: true },
 );
-
-export const CleanUpBody = object({
-  limit: about(
-    integer,
-    `Maximum number of tasks to delete; 0 or less means ${limits.cleanupLimitDefault}.`,
-    { maximum: limits.cleanupLimitMax },
-  ),
-  before: about(
-    text,
-    "RFC 3339 time: delete tasks whose retention ends before this time (default: now).",
-  ),
-});

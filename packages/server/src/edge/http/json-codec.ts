@@ -12,7 +12,6 @@ import {
   type Task,
   type TaskExtras,
 } from "@codeq/queue";
-import type { Counts } from "../../core/records/counts.ts";
 import { placeOf } from "../../core/search/task-filter.ts";
 import type { Timestamps } from "../../core/timestamps.ts";
 import type { TaskExplanation } from "../../features/explain/explain-task.ts";
@@ -260,36 +259,6 @@ export class JsonCodec {
   seconds(ms: number): string {
     return this.#timestamps.seconds(ms);
   }
-}
-
-export function queueStats(command: string, counts: Counts, more: object): string {
-  return JSON.stringify({
-    command,
-    ready: counts.ready.reduce((sum, count) => sum + count, 0),
-    delayed: counts.delayed,
-    inProgress: counts.leased,
-    dlq: counts.dead,
-    failed: counts.failed,
-    ...more,
-  });
-}
-
-/** The flat map of bucket names that existing dashboards read; only buckets that hold something. */
-export function queueBuckets(
-  tenantId: string,
-  queues: readonly { readonly queue: string; readonly counts: Counts }[],
-): string {
-  const buckets: Record<string, number> = {};
-  for (const { queue, counts } of queues) {
-    const prefix = tenantId === "" ? `codeq:q:${queue}` : `codeq:q:${queue}:${tenantId}`;
-    for (const [priority, count] of counts.ready.entries()) {
-      if (count > 0) buckets[`${prefix}:pending:${priority}`] = count;
-    }
-    if (counts.leased > 0) buckets[`${prefix}:inprog`] = counts.leased;
-    if (counts.delayed > 0) buckets[`${prefix}:delayed`] = counts.delayed;
-    if (counts.dead > 0) buckets[`${prefix}:dlq`] = counts.dead;
-  }
-  return JSON.stringify(buckets);
 }
 
 function reasonOf({ reason }: { readonly reason: string }): { reason?: string } {

@@ -167,34 +167,7 @@ const groupState = {
   type: "string",
   enum: ["open", "returned", "resolved", "ignored", "snoozed"],
 };
-const pausedQueue = fields({ command: string, by: string, at: time }, { reason: string });
 
-const placeCounts = { ready: count, delayed: count, inProgress: count, dlq: count };
-const failedTasks = described(
-  count,
-  "Tasks that failed without a retry or were cancelled, until their retention ends.",
-);
-const flow = {
-  enqueued: described({ type: "number", minimum: 0 }, "Created or replayed."),
-  completed: { type: "number", minimum: 0 },
-  failed: described(
-    { type: "number", minimum: 0 },
-    "Failed without a retry, cancelled, or dead letters.",
-  ),
-  retried: described({ type: "number", minimum: 0 }, "Attempts that failed and are retried."),
-};
-const queueDetails = {
-  ...placeCounts,
-  failed: failedTasks,
-  rates: described(fields(flow), "Tasks a second, over the last minute."),
-};
-const queueAges = {
-  oldestSeconds: described({ type: "number" }, "How long ago the oldest ready task was created."),
-  drainSeconds: described(
-    { type: "number" },
-    "How long the ready tasks take at the present rate; only while tasks end.",
-  ),
-};
 const deadLettersDone = {
   matched: described(count, "Number of tasks that match."),
   failed: listOf(fields({ id: string, code: { type: "string", enum: Object.keys(errors) } })),
@@ -369,71 +342,6 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
       ],
     }),
   }),
-  QueueBuckets: described(
-    { type: "object", additionalProperties: { type: "integer", minimum: 1 } },
-    "Tasks by bucket, such as `codeq:q:render:acme:pending:0`; only buckets that hold tasks.",
-  ),
-  QueueCounts: fields(
-    { command: string, ...placeCounts, failed: failedTasks },
-    {
-      paused: described(pause, "Who paused the queue, when and why."),
-      topic: described(
-        fields(
-          { version: count },
-          {
-            maxConsumers: described(count, "How many tasks may be leased."),
-            isAtLimit: described(
-              { type: "boolean" },
-              "So many are leased that claims get nothing.",
-            ),
-          },
-        ),
-        "The topic of the queue.",
-      ),
-      isPartial: withoutShard,
-    },
-  ),
-  Queues: {
-    oneOf: [
-      { $ref: "#/components/schemas/QueueBuckets" },
-      { $ref: "#/components/schemas/QueueDetails" },
-    ],
-  },
-  QueueDetails: fields({
-    queues: listOf(
-      fields(
-        { command: string, ...queueDetails },
-        {
-          ...queueAges,
-          paused: described(pause, "Who paused the queue, when and why."),
-          inProgressMax: described(count, "The limit of leases that its topic has."),
-        },
-      ),
-    ),
-    totals: fields({ ...queueDetails, queues: count }, queueAges),
-  }),
-  Series: fields(
-    {
-      resolution: { type: "string", enum: ["minute", "hour"] },
-      points: listOf(
-        fields({ at: time, ...flow, ...placeCounts }, { oldestSeconds: { type: "number" } }),
-      ),
-      usual: listOf(fields({ hour: { type: "integer", minimum: 0, maximum: 23 }, ...flow })),
-    },
-    { command: string },
-  ),
-  Trends: fields({
-    from: described(time, "When the first minute began."),
-    queues: listOf(
-      fields({
-        command: string,
-        enqueued: listOf(count),
-        completed: listOf(count),
-        failed: listOf(count),
-        retried: listOf(count),
-      }),
-    ),
-  }),
   TaskExplanation: fields(
     {
       taskId: string,
@@ -507,14 +415,7 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
       asksFor: described({ anyOf: [strings, { const: "all" }] }, "The queues that it asks for."),
     },
   ),
-  Pause: pausedQueue,
-  Pauses: fields({ pauses: listOf(pausedQueue) }),
-  Resumed: fields({ command: string, paused: { const: false } }),
-  CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
   Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
-  Settings: fields({
-    settings: listOf(fields({ key: string, value: string, source: string })),
-  }),
   AuditRecord: fields(
     {
       id: string,

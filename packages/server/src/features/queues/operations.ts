@@ -1,0 +1,267 @@
+/**
+ * What administrators see of the queues of a tenant, and do to them. Counts are answered from counters, not by counting;
+ * history is by the minute or by the hour.
+ */
+import { limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
+import { queueOf } from "@codeq/queue";
+import { describeConfig } from "../../config/describe.ts";
+import type { QueueCounts } from "../../core/broker/queue.ts";
+import { isEmpty, noCounts } from "../../core/records/counts.ts";
+import type { PausedQueue } from "../../core/records/pause-record.ts";
+import { allQueues, type SeriesPoint } from "../../core/records/series-record.ts";
+import type { Topic } from "../../core/records/topic-record.ts";
+import { type Flow, hasFlow, minuteMs, noFlow } from "../../core/series/flow.ts";
+import { bind, bindInput } from "../../edge/bind.ts";
+import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
+import { parseInstant } from "../../edge/parse-instant.ts";
+
+const rate = { scope: "admin", operation: "tasks" } as const;
+const readyIn = ({ ready }: { readonly ready: readonly number[] }): number =>
+  ready.reduce((sum, count) => sum + count, 0);
+
+export interface TenantQueues {
+  readonly view: "buckets" | "details";
+  readonly tenantId: string;
+  /** In the order of their names. */
+  readonly queues: readonly QueueCounts[];
+  readonly pauses: readonly PausedQueue[];
+  /** Of queues whose topic limits their leases. */
+  readonly leasesMax: ReadonlyMap<string, number>;
+  readonly nowMs: number;
+  /** A shard is down, and its tasks are not counted. */
+  readonly isPartial: boolean;
+}
+
+export const listQueues = bindInput(api.queues.listQueues, {
+  run: async (server, call, { view = "buckets" }): Promise<Answer<TenantQueues>> => {
+    const { tenantId } = call.identity;
+    const queues = await server.queue.queuesOf(tenantId, view === "details");
+    const pauses = await server.queue.pausesOf(tenantId);
+    const paused = new Set(pauses.map(({ queue }) => queue));
+    const shown = queues.filter(
+      ({ queue, counts, flow }) => !isEmpty(counts) || hasFlow(flow) || paused.has(queue),
+    );
+    const sorted = shown.toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
+    const { isPartial } = server.queue;
+    const nowMs = server.clock.nowMs();
+    const topics = view === "details" ? await server.queue.topicsOf(tenantId) : [];
+    const limited = topics.filter(({ policy }) => policy.maxConsumers > 0);
+    const leasesMax = new Map(limited.map(({ name, policy }) => [name, policy.maxConsumers]));
+    const value = { view, tenantId, queues: sorted, pauses, leasesMax, nowMs, isPartial };
+    return { ok: true, value };
+  },
+  audit: { of: "other tenants" },
+});
+
+export const getQueue = bind(api.queues.getQueue, {
+  run: async (server, call, { command }) => {
+    if (command.trim() === "") return refusal("invalid_argument", "command is required");
+    if (!limits.commandPattern.test(command)) {
+      return { ok: true, value: countsOf(command, noCounts()) };
+    }
+    const { tenantId } = call.identity;
+    const counts = await server.queue.counts(tenantId, command);
+    const isPartial = server.queue.isPartial ? (true as const) : undefined;
+    const name = queueOf(command);
+    const paused = (await server.queue.pausesOf(tenantId)).find(({ queue }) => queue === name);
+    const topic = (await server.queue.topicsOf(tenantId)).find((each) => each.name === name);
+    const shown = topic && topicState(topic, counts.leased);
+    return { ok: true, value: { ...countsOf(command, counts), paused, topic: shown, isPartial } };
+  },
+  audit: { of: "other tenants", target: ({ command }) => command },
+});
+
+function countsOf(command: string, counts: QueueCounts["counts"]) {
+  const { delayed, leased, dead, failed } = counts;
+  return { command, ready: readyIn(counts), delayed, inProgress: leased, dlq: dead, failed };
+}
+
+/** Why claims may get nothing although tasks are ready. */
+function topicState({ version, policy }: Topic, leased: number) {
+  const { maxConsumers } = policy;
+  if (maxConsumers === 0) return { version };
+  return { version, maxConsumers, isAtLimit: leased >= maxConsumers };
+}
+
+export const pauseQueue = bind(api.queues.pauseQueue, {
+  rate,
+  run: async ({ queue, clock }, call, { command, reason }) => {
+    const name = nameOf(command);
+    if (!name.ok) return name;
+    const { tenantId, subject } = call.identity;
+    const paused = await queue.pausesOf(tenantId);
+    const isNew = paused.every((each) => each.queue !== name.value);
+    if (isNew && paused.length >= limits.pausesPerTenantMax) return refusal("too_many_pauses");
+    const pause = { by: subject, atMs: clock.nowMs(), reason };
+    await queue.pause({ tenantId, name: name.value }, pause);
+    return { ok: true, value: { queue: name.value, ...pause } };
+  },
+  audit: { of: "all", target: ({ command }) => command, detail: ({ reason }) => reason },
+});
+
+export const resumeQueue = bind(api.queues.resumeQueue, {
+  rate,
+  run: async ({ queue }, call, { command }) => {
+    const name = nameOf(command);
+    if (!name.ok) return name;
+    await queue.pause({ tenantId: call.identity.tenantId, name: name.value }, undefined);
+    return { ok: true, value: { command: name.value, paused: false as const } };
+  },
+  audit: { of: "all", target: ({ command }) => command },
+});
+
+export const listPauses = bind(api.queues.listPauses, {
+  run: async ({ queue }, call) => {
+    const paused = await queue.pausesOf(call.identity.tenantId);
+    const pauses = paused.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+    return { ok: true, value: { pauses } };
+  },
+  audit: { of: "other tenants" },
+});
+
+function nameOf(command: string): Answer<string> {
+  if (!limits.commandPattern.test(command)) return refusal("invalid_command");
+  return { ok: true, value: queueOf(command) };
+}
+
+export interface CleanedUp {
+  /** As the caller wrote it; empty for now. */
+  readonly before: string;
+  readonly beforeMs: number;
+  readonly deleted: number;
+  readonly limit: number;
+}
+
+/**
+ * Deletes finished tasks before their retention ends. Only finished tasks have a retention, so waiting and running
+ * tasks are never deleted, whatever the cut-off.
+ */
+export const cleanUp = bindInput(api.queues.cleanUp, {
+  rate: { scope: "admin", operation: "cleanup" },
+  run: async (server, call, { before, limit }): Promise<Answer<CleanedUp>> => {
+    const beforeMs = before === "" ? server.clock.nowMs() : parseInstant(before);
+    if (beforeMs === undefined)
+      return refusal("invalid_argument", "invalid 'before' (use RFC3339)");
+    const deleted = await server.queue.cleanUp({
+      tenantId: call.identity.tenantId,
+      beforeMs,
+      limit: limit <= 0 ? limits.cleanupLimitDefault : limit,
+    });
+    return { ok: true, value: { before, beforeMs, deleted, limit } };
+  },
+  audit: {
+    of: "all",
+    target: ({ before }) => before,
+    detail: ({ deleted }) => `deleted ${deleted} tasks`,
+  },
+});
+
+export const listSettings = bind(api.queues.listSettings, {
+  run: ({ config }) => ({ ok: true, value: { settings: describeConfig(config) } }),
+  audit: { of: "other tenants" },
+});
+
+interface WantedSeries {
+  /** Undefined for all queues together. */
+  readonly command?: string;
+  readonly resolution?: "minute" | "hour" | undefined;
+  readonly last?: number | undefined;
+}
+
+async function seriesOf(
+  { queue }: Server,
+  call: Call,
+  { command, resolution = "minute", last }: WantedSeries,
+) {
+  const { tenantId } = call.identity;
+  const name = command === undefined ? allQueues : queueOf(command);
+  const unit = resolution === "minute" ? "m" : "h";
+  const pointsOf = (points: readonly SeriesPoint[]) =>
+    points.map(({ number, leased, dead, oldestMs, ...point }) => ({
+      ...point,
+      atMs: number * (unit === "m" ? minuteMs : 60 * minuteMs),
+      inProgress: leased,
+      dlq: dead,
+      oldestSeconds: oldestMs === 0 ? undefined : oldestMs / 1000,
+    }));
+  if (last !== undefined) {
+    const points = await queue.seriesOf({ name, tenantId, unit, last });
+    return { command, resolution, points: pointsOf(points), usual: [] };
+  }
+  const hours = await queue.seriesOf({ name, tenantId, unit: "h" });
+  const points = unit === "h" ? hours : await queue.seriesOf({ name, tenantId, unit });
+  return { command, resolution, points: pointsOf(points), usual: usualOf(hours) };
+}
+
+export const getQueueSeries = bind(api.queues.getQueueSeries, {
+  run: async (server, call, wanted) => {
+    if (!limits.commandPattern.test(wanted.command)) return refusal("invalid_command");
+    return { ok: true, value: await seriesOf(server, call, wanted) };
+  },
+  audit: { of: "other tenants", target: ({ command }) => command },
+});
+
+export const getSeries = bind(api.queues.getSeries, {
+  run: async (server, call, wanted) => ({ ok: true, value: await seriesOf(server, call, wanted) }),
+  audit: { of: "other tenants" },
+});
+
+const hoursPerDay = 24;
+
+/** By the hour of the day, in UTC: the median of the last days. */
+function usualOf(hours: readonly SeriesPoint[]): (Flow & { readonly hour: number })[] {
+  const byHour = Map.groupBy(hours, ({ number }) => number % hoursPerDay);
+  return [...byHour]
+    .sort(([one], [other]) => one - other)
+    .map(([hour, points]) => ({
+      hour,
+      enqueued: median(points.map(({ enqueued }) => enqueued)),
+      completed: median(points.map(({ completed }) => completed)),
+      failed: median(points.map(({ failed }) => failed)),
+      retried: median(points.map(({ retried }) => retried)),
+    }));
+}
+
+function median(values: number[]): number {
+  const sorted = values.sort((one, other) => one - other);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? 0;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? 0) + upper) / 2;
+}
+
+export const getTrends = bind(api.queues.getTrends, {
+  run: async ({ queue, clock }, call, { queues: wanted, last }) => {
+    const commands = wanted === "" ? [] : wanted.split(",");
+    const { trendQueuesMax } = limits;
+    if (commands.length > trendQueuesMax) {
+      const text = `at most ${trendQueuesMax} queues in one request, got ${commands.length}; ask for the others in another request`;
+      return refusal("invalid_argument", text);
+    }
+    if (!commands.every((each) => limits.commandPattern.test(each))) {
+      return refusal("invalid_command");
+    }
+    const end = Math.floor(clock.nowMs() / minuteMs);
+    const from = end - last;
+    const { tenantId } = call.identity;
+    const trendOf = async (name: string) => {
+      // The running minute has a point after a restart.
+      const points = await queue.seriesOf({ name, tenantId, unit: "m", last: last + 1 });
+      const minutes = new Array<Flow>(last).fill(noFlow());
+      for (const point of points) {
+        const index = point.number - from;
+        if (index >= 0 && index < last) minutes[index] = point;
+      }
+      return {
+        command: name,
+        enqueued: minutes.map(({ enqueued }) => enqueued),
+        completed: minutes.map(({ completed }) => completed),
+        failed: minutes.map(({ failed }) => failed),
+        retried: minutes.map(({ retried }) => retried),
+      };
+    };
+    const queues = await Promise.all([...new Set(commands.map(queueOf))].map(trendOf));
+    return { ok: true, value: { fromMs: from * minuteMs, queues } };
+  },
+  audit: { of: "other tenants", target: ({ queues }) => queues },
+});
