@@ -101,7 +101,7 @@ test("dev takes free ports where the default ones are taken, and leaves chosen o
   });
 });
 
-test("callbacks to this machine arrive in dev", async (t) => {
+test("webhooks to this machine arrive in dev", async (t) => {
   const arrived = Promise.withResolvers<string>();
   const receiver = createHttpServer((request, response) => {
     response.end();

@@ -271,7 +271,7 @@ test("progress, log and the result of a running task appear by themselves", asyn
   await page.getByText("pages").waitFor();
 });
 
-test("files of a result are downloaded, and its callback is sent again", async (t) => {
+test("files of a result are downloaded, and its webhook is sent again", async (t) => {
   const env = { CODEQ_WEBHOOK_ALLOW_PRIVATE_NETWORKS: "true" };
   const { page, open, api, server } = await setup(t, { env });
   const posts: string[] = [];
@@ -302,7 +302,7 @@ test("files of a result are downloaded, and its callback is sent again", async (
   assert.equal(posts.length, 2);
 });
 
-test("subscriptions, topics and the secrets that sign callbacks are created, changed and deleted", async (t) => {
+test("subscriptions, topics and the secrets that sign webhooks are created, changed and deleted", async (t) => {
   const { page, open, api } = await setup(t);
   const dialog = page.getByRole("dialog");
   await open("/ui/subscriptions");

@@ -51,7 +51,7 @@ interface Ids {
   readonly waiting: string;
   readonly apiKey: string;
   readonly job: string;
-  /** An endpoint of callbacks that is disabled. */
+  /** An endpoint of webhooks that is disabled. */
   readonly endpoint: string;
   readonly webhookSecret: string;
   readonly subscription: string;
@@ -460,7 +460,7 @@ const table: Readonly<Record<string, Row>> = {
     path: () => "/v1/codeq/admin/webhooks/endpoints/enable",
     body: ({ endpoint }) => ({ url: endpoint }),
     ok: 200,
-    foreign: [404, "no callback to this endpoint has failed"],
+    foreign: [404, "no webhook to this endpoint has failed"],
   },
   "GET /v1/codeq/admin/webhooks/secrets": {
     access: "admin",

@@ -133,11 +133,11 @@ test("a task that has ended is tried again as a new one, and both name each othe
   assert.equal((await replay(next, old)).json.task.place, "ready");
 });
 
-test("a callback is not sent again because a task was tried again", async (t) => {
+test("a webhook is not sent again because a task was tried again", async (t) => {
   const sent: string[] = [];
   const server = await setup(t, {
-    post: (callback) => {
-      sent.push(callback.webhook);
+    post: (task) => {
+      sent.push(task.webhook);
       return Promise.resolve(200);
     },
   });

@@ -1,4 +1,4 @@
-/** Contract part 7, and S14: how fast a token and its tenant may go, over HTTP and for callbacks. */
+/** Contract part 7, and S14: how fast a token and its tenant may go, over HTTP and for webhooks. */
 import assert from "node:assert/strict";
 import test from "node:test";
 import type {
@@ -239,7 +239,7 @@ async function finish(server: RunningServer, webhook: string, count: number): Pr
   for (let n = 0; n < count; n += 1) await server.complete(await server.leased({ webhook }));
 }
 
-test("callbacks to one URL are spread out, without a try being used up", async (t) => {
+test("webhooks to one URL are spread out, without a try being used up", async (t) => {
   const sent: [string, number][] = [];
   const server = await setup(t, {
     settings: { ...limited(perToken("webhook", 2)).settings, resultWebhookMaxAttempts: 1 },
@@ -261,7 +261,7 @@ test("callbacks to one URL are spread out, without a try being used up", async (
   await server.clock.advance(3000);
   await until(() => timesTo("https://slow.example/").length === 6);
   for (const [index, atMs] of timesTo("https://slow.example/").entries()) {
-    assert.ok(atMs >= (index - 1) * 1000, `callback ${index} was sent after ${atMs} ms`);
+    assert.ok(atMs >= (index - 1) * 1000, `webhook ${index} was sent after ${atMs} ms`);
   }
   const outcome = (name: string) =>
     server.metric(
@@ -273,7 +273,7 @@ test("callbacks to one URL are spread out, without a try being used up", async (
   assert.equal(await server.metric(hits), 4);
 });
 
-test("callbacks of one tenant are limited over all URLs, and survive a restart", async (t) => {
+test("webhooks of one tenant are limited over all URLs, and survive a restart", async (t) => {
   const sent: string[] = [];
   const options = {
     ...limited(perTenant("webhook", 1)),

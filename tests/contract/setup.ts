@@ -84,7 +84,7 @@ export const onlyWith = {
   timers: oneShard("each shard has timers of its own"),
   race: oneShard("the messages between router and shard decide which of the two comes first"),
   spelling: oneShard("each shard has its own last spelling of a command"),
-  callbacks: oneShard("each shard bounds its own callbacks"),
+  webhooks: oneShard("each shard bounds its own webhooks"),
 } as const;
 
 function oneShard(reason: string): { readonly skip: string | false } {

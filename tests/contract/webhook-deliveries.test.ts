@@ -1,4 +1,4 @@
-/** What became of callbacks: the log of each, redeliveries, endpoints that are disabled, and secrets. */
+/** What became of webhooks: the log of each, redeliveries, endpoints that are disabled, and secrets. */
 import assert from "node:assert/strict";
 import test, { type TestContext } from "node:test";
 import { type Options, type Reply, type RunningServer, setup, until } from "./setup.ts";
@@ -11,7 +11,7 @@ interface Posted {
   readonly secrets: readonly string[];
 }
 
-/** A server whose callbacks are answered by a function of their URL. */
+/** A server whose webhooks are answered by a function of their URL. */
 async function answering(
   t: TestContext,
   answer: (url: string) => number | undefined,
@@ -43,7 +43,7 @@ async function ended(server: RunningServer, webhook: string): Promise<string> {
   return id;
 }
 
-/** Ends a task, and lets time pass until its callback was delivered or given up. */
+/** Ends a task, and lets time pass until its webhook was delivered or given up. */
 async function over(server: RunningServer, webhook: string): Promise<string> {
   const id = await ended(server, webhook);
   await untilState(server, id, /^(delivered|failed)$/);
@@ -93,7 +93,7 @@ test("a log has every try with its answer, its duration and the next one", async
   assert.deepEqual((await failed(server)).failed, []);
 });
 
-test("a callback that was given up says why, and is listed until it is delivered", async (t) => {
+test("a webhook that was given up says why, and is listed until it is delivered", async (t) => {
   let status = 400;
   const { server, posted } = await answering(t, () => status);
   const id = await over(server, "http://a.example/hook");

@@ -1,4 +1,4 @@
-/** Result callbacks: contract 6.1, 6.2 and 13 W1, S5, against a real receiver where the wire matters. */
+/** Webhooks: contract 6.1, 6.2 and 13 W1, S5, against a real receiver where the wire matters. */
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
@@ -55,7 +55,7 @@ async function finished(server: RunningServer, outcome: "success" | "failure"): 
   await until(async () => series.test((await server.ask("/metrics", {})).text));
 }
 
-/** A server whose callbacks get the given answers; undefined is no answer at all. */
+/** A server whose webhooks get the given answers; undefined is no answer at all. */
 async function scripted(t: TestContext, answers: (number | undefined)[], options: Options = {}) {
   const atMs: number[] = [];
   const server = await setup(t, {
@@ -70,7 +70,7 @@ async function scripted(t: TestContext, answers: (number | undefined)[], options
 
 const webhook = { webhook: "http://a.example/hook" };
 
-test("a callback carries every key, its signature and the trace of the task", async (t) => {
+test("a webhook carries every key, its signature and the trace of the task", async (t) => {
   const hook = await receiver(t, () => ({ status: 200 }));
   const server = await setup(t, open);
   const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
@@ -193,7 +193,7 @@ test("a task without a webhook calls nobody", async (t) => {
   );
 });
 
-test("a failed callback is tried again with growing waits and given up after the last", async (t) => {
+test("a failed webhook is tried again with growing waits and given up after the last", async (t) => {
   const { server, atMs } = await scripted(t, [500, undefined, 302, 429, 503, 200]);
   await server.complete(await server.leased(webhook));
   await server.clock.advance(120_000);
@@ -204,7 +204,7 @@ test("a failed callback is tried again with growing waits and given up after the
   );
 });
 
-test("a callback that is not sent or given up says why", async (t) => {
+test("a webhook that is not sent or given up says why", async (t) => {
   const settings = { resultWebhookMaxAttempts: 2, webhookAllowPrivateNetworks: false };
   const server = await setup(t, { settings });
   const id = await server.leased({ webhook: "http://127.0.0.1:1/hook" });
@@ -242,7 +242,7 @@ test("a receiver that says the request is wrong is not asked again", async (t) =
   }
 });
 
-test("W1: a callback that is due or waits for its next try survives a restart", async (t) => {
+test("W1: a webhook that is due or waits for its next try survives a restart", async (t) => {
   const answers: (number | undefined)[] = [500];
   const { server, atMs } = await scripted(t, answers);
   await server.complete(await server.leased(webhook));
@@ -261,7 +261,7 @@ test("W1: a callback that is due or waits for its next try survives a restart", 
   );
 });
 
-test("W1: a process that dies during a callback sends it again", async (t) => {
+test("W1: a process that dies during a webhook sends it again", async (t) => {
   const never = new Promise<undefined>(() => {});
   const posts: string[] = [];
   const server = await setup(t, {
@@ -376,7 +376,7 @@ async function webhookKeys(server: RunningServer): Promise<string[]> {
   return [...(await server.dump()).keys()].filter((key) => key.startsWith("codeq/webhook/"));
 }
 
-test("a callback that cannot be sent counts its tries, is given up and hides no other", async (t) => {
+test("a webhook that cannot be sent counts its tries, is given up and hides no other", async (t) => {
   const sent: string[] = [];
   let thrown = 0;
   const server = await setup(t, {
@@ -404,8 +404,8 @@ test("a callback that cannot be sent counts its tries, is given up and hides no 
 });
 
 test(
-  "S29: 10,000 callbacks to an endpoint that is silent hold up nobody else",
-  onlyWith.callbacks,
+  "S29: 10,000 webhooks to an endpoint that is silent hold up nobody else",
+  onlyWith.webhooks,
   async (t) => {
     const sockets = new Set<Socket>();
     const silent = createTcpServer((socket) => {
@@ -438,7 +438,7 @@ test(
   },
 );
 
-test("callbacks wait for an endpoint that comes back, and are given up when it does not", async (t) => {
+test("webhooks wait for an endpoint that comes back, and are given up when it does not", async (t) => {
   let answer: number | undefined;
   const sent: string[] = [];
   const server = await setup(t, {

@@ -55,7 +55,7 @@ async function withBroker(
   }
 }
 
-/** With one shard. Every place has tasks, with and without long payloads, results, keys and callbacks. */
+/** With one shard. Every place has tasks, with and without long payloads, results, keys and webhooks. */
 export async function fillDirectory(
   dataDir: string,
   tasks: number,

@@ -1,7 +1,7 @@
 /**
- * kill -9 while results are delivered, and while those that were refused are sent again. The callback of every
+ * kill -9 while results are delivered, and while those that were refused are sent again. The webhook of every
  * result that was acknowledged arrives, and so does every redelivery that was; what was seen as delivered stays
- * delivered and is not sent again; and the log of a callback agrees with its receiver.
+ * delivered and is not sent again; and the log of a webhook agrees with its receiver.
  *
  * CODEQ_SEED repeats the choices of a run; what the operating system does in between is its own.
  */
@@ -11,18 +11,18 @@ import { SimRandom } from "@codeq/simulated";
 import { campaignLength } from "../campaign-length.ts";
 import { ApiClient, type Reply } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
-import { type CallbackPath, CallbackReceiver } from "./callback-receiver.ts";
+import { type WebhookPath, WebhookReceiver } from "./webhook-receiver.ts";
 
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
 const kills = campaignLength({ short: 2, long: 5 });
 const tasksPerRound = 40;
-/** A callback that has not come to its end by then, with waits of a second, is lost. */
+/** A webhook that has not come to its end by then, with waits of a second, is lost. */
 const lostAfterMs = 30_000;
-const paths: readonly CallbackPath[] = ["/good", "/late", "/refused"];
+const paths: readonly WebhookPath[] = ["/good", "/late", "/refused"];
 
 interface CalledTask {
   readonly id: string;
-  readonly path: CallbackPath;
+  readonly path: WebhookPath;
   /** Its end was acknowledged. */
   hasEnded: boolean;
   /** It was refused, and to send it again was acknowledged. */
@@ -37,25 +37,25 @@ interface DeliveryLog {
   readonly tries: readonly { readonly status?: number }[];
 }
 
-test("callbacks and redeliveries survive kill -9", async (t) => {
+test("webhooks and redeliveries survive kill -9", async (t) => {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
-  await using receiver = await CallbackReceiver.start();
+  await using receiver = await WebhookReceiver.start();
   const run = new DeliveryRun(receiver, directory.path);
   t.after(() => run.dispose());
   for (let round = 1; round <= kills; round += 1) await run.killWhileDelivering();
   await run.lookAtEverything();
-  t.diagnostic(`${receiver.total} callbacks of ${run.tasks.length} tasks, seed ${seed}`);
+  t.diagnostic(`${receiver.total} webhooks of ${run.tasks.length} tasks, seed ${seed}`);
 });
 
 class DeliveryRun {
   readonly tasks: CalledTask[] = [];
-  readonly #receiver: CallbackReceiver;
+  readonly #receiver: WebhookReceiver;
   readonly #dataDir: string;
   readonly #random: SimRandom = new SimRandom(seed);
   #server: ServerProcess | undefined;
 
-  constructor(receiver: CallbackReceiver, dataDir: string) {
+  constructor(receiver: WebhookReceiver, dataDir: string) {
     this.#receiver = receiver;
     this.#dataDir = dataDir;
   }
@@ -127,7 +127,7 @@ class DeliveryRun {
       });
       const created = sound(await api.post("/tasks/batch", { tasks }));
       const ended = (created["results"] as { task: { id: string } }[]).map(({ task }, at) => {
-        const path = wanted[at] as CallbackPath;
+        const path = wanted[at] as WebhookPath;
         return {
           id: task.id,
           path,

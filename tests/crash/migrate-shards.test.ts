@@ -317,7 +317,7 @@ test("a new store that is not what it should be is never used", async (t) => {
   const spoiled = [
     ["payload", remove(some("codeq/payload/"))],
     ["result", remove(some("codeq/results/"))],
-    ["callback", remove(some("codeq/webhook/"))],
+    ["webhook", remove(some("codeq/webhook/"))],
     ["number of tries", put(some("codeq/webhook/"), "3")],
     ["idempotency key", remove(some("codeq/idempo/"))],
     ["another key", put("codeq/idempo/acme/other", '["1","work",""]')],

@@ -17,8 +17,8 @@ import {
 } from "./server-process.ts";
 import { UnfinishedRequest } from "./unfinished-request.ts";
 
-/** After this time a callback without an answer is given up, whether the server stops or not. */
-const callbackMsMax = 15_000;
+/** After this time a webhook without an answer is given up, whether the server stops or not. */
+const webhookMsMax = 15_000;
 
 interface World {
   readonly dataDir: string;
@@ -167,7 +167,7 @@ test("a webhook that never answers delays the end by the grace at most, and is s
   const exit = await server.stop();
   const tookMs = performance.now() - startedMs;
   assert.equal(exit.code, 0, exit.stderr);
-  assert.ok(tookMs < callbackMsMax, `it took ${tookMs} ms`);
+  assert.ok(tookMs < webhookMsMax, `it took ${tookMs} ms`);
   const calledAgain = once(receiver, "request");
   await startIn(t, dataDir, { env });
   await calledAgain;

@@ -1,4 +1,4 @@
-/** A tenant's own secret signs its callbacks, in a server of one shard and in the threads of three. */
+/** A tenant's own secret signs its webhooks, in a server of one shard and in the threads of three. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -12,7 +12,7 @@ const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toStr
 const own = secretOf(1);
 
 for (const shards of ["1", "3"]) {
-  test(`with ${shards} shards a callback is signed with the secret of its tenant`, async (t) => {
+  test(`with ${shards} shards a webhook is signed with the secret of its tenant`, async (t) => {
     const directory = temporaryDirectory();
     t.after(() => directory.dispose());
     const { promise: received, resolve } = Promise.withResolvers<WebhookRequest>();

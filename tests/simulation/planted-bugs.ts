@@ -802,7 +802,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     checker: "webhooksArrive",
-    bug: "the callback is not written with the end of the task",
+    bug: "the webhook is not written with the end of the task",
     plants: {
       core: (_core, world) => {
         const engine = engineOf(world);
@@ -818,7 +818,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     checker: "deliveriesAreLogged",
-    bug: "a callback that was given up is not listed",
+    bug: "a webhook that was given up is not listed",
     seed: 11,
     plants: {
       core: (_core, world) => {
@@ -835,7 +835,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     checker: "deliveriesAreLogged",
-    bug: "the log of a callback stays when its task is deleted",
+    bug: "the log of a webhook stays when its task is deleted",
     seed: 6,
     plants: {
       core: (_core, world) => {

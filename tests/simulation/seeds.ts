@@ -51,11 +51,11 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
   {
     seed: 2000132,
     showed:
-      "a callback that ended while the due ones were read was sent again, and twice ever after",
+      "a webhook that ended while the due ones were read was sent again, and twice ever after",
   },
   {
     seed: 782925989,
-    showed: "a callback that became due while callbacks were being read was read past",
+    showed: "a webhook that became due while webhooks were being read was read past",
   },
   {
     seed: 9100488,

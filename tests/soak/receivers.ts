@@ -1,5 +1,5 @@
 /**
- * Where callbacks of the soak go: one receiver that answers, and others that do what receivers should
+ * Where webhooks of the soak go: one receiver that answers, and others that do what receivers should
  * not. Each has a port of its own, as endpoints of different owners have.
  */
 import { once } from "node:events";
@@ -32,10 +32,10 @@ export class Receivers implements AsyncDisposable {
   async listen(): Promise<void> {
     for (const kind of receiverKinds) {
       const server = createServer((request, response) => {
-        this.#ledger.count(`callbacks to the ${kind} receiver`);
+        this.#ledger.count(`webhooks to the ${kind} receiver`);
         this.#answers[kind](request, response);
       });
-      // Callbacks that were cut off by their sender are part of the play.
+      // Webhooks that were cut off by their sender are part of the play.
       server.on("clientError", (_error, socket) => socket.destroy());
       server.listen(0, "127.0.0.1");
       await once(server, "listening");

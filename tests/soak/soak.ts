@@ -64,7 +64,7 @@ const tickMs = 100;
 const progressMs = 10_000;
 /** Longer than the longest lease and everything that follows from it. */
 const drainMsMore = 30_000;
-/** How long callbacks may take after the last task. */
+/** How long webhooks may take after the last task. */
 const toldMsMax = 5000;
 /** No more is created while so much is waiting. */
 const backlogMax = 20_000;
@@ -224,7 +224,7 @@ class Soak {
     }
   }
 
-  /** Receivers that do not answer hold up nobody's callbacks to the good one. */
+  /** Receivers that do not answer hold up nobody's webhooks to the good one. */
   async #untilTold(): Promise<void> {
     const { ledger, receivers } = this.#world;
     const prefix = receivers.urlOf("good", 0).slice(0, -1);
@@ -236,8 +236,8 @@ class Soak {
     const isMissing = (): boolean => wanted.some(({ id }) => !receivers.told.has(id));
     while (isMissing() && performance.now() - startedMs < toldMsMax) await this.#scrape();
     const missing = wanted.filter(({ id }) => !receivers.told.has(id)).length;
-    ledger.count("callbacks that the good receiver waits for", wanted.length);
-    if (missing > 0) ledger.problem(`${missing} of ${wanted.length} callbacks did not arrive`);
+    ledger.count("webhooks that the good receiver waits for", wanted.length);
+    if (missing > 0) ledger.problem(`${missing} of ${wanted.length} webhooks did not arrive`);
   }
 
   /** The last scrape, once the server has noticed that everybody is gone. */

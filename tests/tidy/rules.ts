@@ -302,7 +302,7 @@ const notConverted: readonly string[] = [
   "packages/console/src/pages/explain.tsx",
   "packages/console/src/pages/jobs.tsx",
   "packages/console/src/pages/task-actions.tsx",
-  "packages/console/src/pages/task-callback.tsx",
+  "packages/console/src/pages/task-webhook.tsx",
   "packages/console/src/pages/tasks.tsx",
   "packages/console/src/pages/webhooks.tsx",
   "packages/console/src/pages/workers.tsx",

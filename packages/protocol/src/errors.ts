@@ -117,7 +117,7 @@ export const errors = {
     "ABORTED",
     "the endpoint of the webhook is disabled; enable it first, see GET /v1/codeq/admin/webhooks/endpoints",
   ),
-  endpoint_not_found: row(404, "NOT_FOUND", "no callback to this endpoint has failed"),
+  endpoint_not_found: row(404, "NOT_FOUND", "no webhook to this endpoint has failed"),
   secret_not_found: row(404, "NOT_FOUND", "secret not found or expired"),
   too_many_pauses: row(
     409,

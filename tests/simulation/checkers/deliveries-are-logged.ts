@@ -1,4 +1,4 @@
-/** The log of a callback belongs to a task, and those that were given up are listed, and no others. */
+/** The log of a webhook belongs to a task, and those that were given up are listed, and no others. */
 import { decodeDelivery } from "../../../packages/server/src/core/records/delivery-record.ts";
 import {
   allUndeliveredPrefix,

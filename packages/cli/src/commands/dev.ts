@@ -78,7 +78,7 @@ function unlessSet(sources: Config["sources"]): string[] {
   return [
     // As many as there are open files for, without asking for more.
     ...(sources.connectionsMax === "default" ? ["--connections-max=1000"] : []),
-    // What is being developed and gets callbacks runs on this machine too.
+    // What is being developed and gets webhooks runs on this machine too.
     ...(sources.webhookAllowPrivateNetworks === "default"
       ? ["--webhook-allow-private-networks=true"]
       : []),

@@ -1,4 +1,4 @@
-/** `webhooks`: outcomes of callbacks, failing endpoints, and signing secrets. */
+/** `webhooks`: outcomes of webhooks, failing endpoints, and signing secrets. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -176,7 +176,7 @@ export async function secrets(call: Call): Promise<number> {
   if (call.json) call.print(text);
   else if (found.secrets.length === 0) {
     call.print(
-      "the tenant has no secret of its own; the secrets of the configuration sign its callbacks",
+      "the tenant has no secret of its own; the secrets of the configuration sign its webhooks",
     );
   } else for (const line of tableLines(ofSecrets, found.secrets, call.style)) call.print(line);
   return exitCodes.ok.code;

@@ -2,7 +2,7 @@
 import type { CommandRow } from "../command.ts";
 
 const administrator = "Needs an admin token, and covers the tenant of the token.";
-const since = "Only callbacks given up at or after this time.";
+const since = "Only webhooks given up at or after this time.";
 
 export const webhookCommands: readonly CommandRow[] = [
   {
@@ -45,7 +45,7 @@ export const webhookCommands: readonly CommandRow[] = [
       { line: "webhooks redeliver 3f2a9c1e", about: "replay one dead letter" },
       {
         line: "webhooks redeliver --since 2026-01-02T03:00:00Z",
-        about: "all callbacks given up since that time",
+        about: "all webhooks given up since that time",
       },
     ],
     run: async (call) => (await import("../commands/webhooks.ts")).redeliver(call),

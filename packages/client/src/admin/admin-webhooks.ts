@@ -41,7 +41,7 @@ export interface FailedDelivery {
 
 /** Which webhooks to send once more. */
 export interface RedeliverOptions {
-  /** Only callbacks given up at or after this time. */
+  /** Only webhooks given up at or after this time. */
   readonly since: Date | string;
   /** Only those whose URL begins like this. */
   readonly url?: string | undefined;

@@ -22,9 +22,9 @@ export function runNow({ id }: TaskRow): void {
   sendNow(call, `${shortId(id)} is ready to run`);
 }
 
-/** Sends the callback of a task again. */
+/** Sends the webhook of a task again. */
 export function redeliver(id: string): void {
-  sendNow({ method: "POST", path: taskPath(id, "/redeliver") }, "The callback is under way");
+  sendNow({ method: "POST", path: taskPath(id, "/redeliver") }, "The webhook is under way");
 }
 
 export function askCancel(task: TaskRow): void {

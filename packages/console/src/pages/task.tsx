@@ -29,9 +29,9 @@ import { useStore } from "../store.ts";
 import { enqueueLike } from "./enqueue.tsx";
 import { Explain } from "./explain.tsx";
 import { askCancel, askDelete, askEdit, askMove, replayTask, runNow } from "./task-actions.tsx";
-import { TaskCallback } from "./task-callback.tsx";
 import { TaskLife } from "./task-life.tsx";
 import { TaskFiles, TaskReport, TaskTexts } from "./task-output.tsx";
+import { TaskWebhook } from "./task-webhook.tsx";
 
 export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
   const of = useStore(tenant);
@@ -65,7 +65,7 @@ export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
           {result?.artifacts === undefined ? null : (
             <TaskFiles id={task.id} artifacts={result.artifacts} />
           )}
-          {task.webhook === undefined ? null : <TaskCallback task={task} />}
+          {task.webhook === undefined ? null : <TaskWebhook task={task} />}
         </div>
         <div class="cols">
           <Explain task={task} />

@@ -1,4 +1,4 @@
-/** Callbacks that did not arrive, and sending them again; the secrets that sign callbacks. */
+/** Webhooks that did not arrive, and sending them again; the secrets that sign webhooks. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask } from "../api.ts";
@@ -61,7 +61,7 @@ function Endpoints(): JSX.Element {
       <List
         rows={data?.endpoints}
         error={error}
-        nothing={<Nothing icon="check" title="Every endpoint takes its callbacks" />}
+        nothing={<Nothing icon="check" title="Every endpoint takes its webhooks" />}
       >
         {(endpoint) => <EndpointLine key={endpoint.url} endpoint={endpoint} />}
       </List>
@@ -94,7 +94,7 @@ function EndpointLine({ endpoint }: { readonly endpoint: Endpoint }): JSX.Elemen
 
 function enable(url: string): void {
   const call = { method: "POST", path: `${base}/endpoints/enable`, body: { url } } as const;
-  sendNow(call, "Callbacks go to the endpoint again", "endpoints");
+  sendNow(call, "Webhooks go to the endpoint again", "endpoints");
 }
 
 function FailedDeliveries(): JSX.Element {
@@ -109,15 +109,15 @@ function FailedDeliveries(): JSX.Element {
   );
   return (
     <Panel
-      title="Callbacks that were given up"
+      title="Webhooks that were given up"
       id="given-up"
-      note={data && plural(data.failed.length, "callback")}
+      note={data && plural(data.failed.length, "webhook")}
       actions={data && data.failed.length > 0 ? sendAll : undefined}
     >
       <List
         rows={data?.failed}
         error={error}
-        nothing={<Nothing icon="check" title="No callback was given up" />}
+        nothing={<Nothing icon="check" title="No webhook was given up" />}
       >
         {({ taskId, url = "", error: why = "", failedAt }) => (
           <Line
@@ -128,7 +128,7 @@ function FailedDeliveries(): JSX.Element {
             action={
               <Act
                 class="sm"
-                aria-label={`Send the callback of ${taskId} again`}
+                aria-label={`Send the webhook of ${taskId} again`}
                 onClick={() => redeliver(taskId)}
               >
                 Send again
@@ -153,12 +153,12 @@ function RedeliverAll(): JSX.Element {
   const call = { method: "POST", path: `${base}/redeliver`, body } as const;
   return (
     <ActionDialog
-      title="Send all given-up callbacks again?"
+      title="Send all given-up webhooks again?"
       about="Each gets all its tries again, with the same body and the same id, so receivers can tell repeats."
       button="Send all again"
       icon="replay"
       call={call}
-      run={() => sendCall(call, "The callbacks are under way", "given-up")}
+      run={() => sendCall(call, "The webhooks are under way", "given-up")}
     />
   );
 }
@@ -175,7 +175,7 @@ function SigningSecrets(): JSX.Element {
     </Act>
   );
   return (
-    <Panel title="Secrets that sign callbacks" id="secrets" actions={create}>
+    <Panel title="Secrets that sign webhooks" id="secrets" actions={create}>
       <List
         rows={data?.secrets}
         error={error}
@@ -219,7 +219,7 @@ function askRevoke(id: string): void {
   openDialog(() => (
     <ActionDialog
       title="Revoke this secret?"
-      about="Receivers that know only this secret refuse callbacks from now on."
+      about="Receivers that know only this secret refuse webhooks from now on."
       button="Revoke secret"
       isFinal
       confirm={id}
@@ -236,7 +236,7 @@ function Rotate(): JSX.Element {
   return (
     <ActionDialog
       title="Create a secret?"
-      about="Callbacks are signed with the new secret from now on, and with the one before it for a while."
+      about="Webhooks are signed with the new secret from now on, and with the one before it for a while."
       button="Create secret"
       icon="shield"
       call={call}

@@ -10,7 +10,7 @@ const counted = {
   producer: "tasks created",
   worker: "tasks claimed, and claims that find none",
   admin: "clean-ups",
-  webhook: "result callbacks sent",
+  webhook: "webhooks sent",
 };
 
 export type RateScope = keyof typeof counted;

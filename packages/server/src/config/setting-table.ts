@@ -624,22 +624,22 @@ export const settingTable = defineSettings({
   webhookDisableAfterSeconds: {
     ...seconds(0, yearSeconds, 5 * 86_400),
     about:
-      "How long callbacks to an endpoint may fail, without one that is delivered, before it is disabled; 0 never disables it. An endpoint that answers 410 is disabled at once.",
+      "How long webhooks to an endpoint may fail, without one that is delivered, before it is disabled; 0 never disables it. An endpoint that answers 410 is disabled at once.",
   },
   resultWebhookMaxAttempts: {
     ...count(1, 100, 5),
     env: ["RESULT_WEBHOOK_MAX_ATTEMPTS"],
-    about: "Maximum number of tries to deliver a callback.",
+    about: "Maximum number of tries to deliver a webhook.",
   },
   resultWebhookBaseBackoffSeconds: {
     ...seconds(1, 86_400, 2),
     env: ["RESULT_WEBHOOK_BASE_BACKOFF_SECONDS"],
-    about: "Delay after the first failed try of a callback; it doubles with every further try.",
+    about: "Delay after the first failed try of a webhook; it doubles with every further try.",
   },
   resultWebhookMaxBackoffSeconds: {
     ...seconds(1, 86_400, 60),
     env: ["RESULT_WEBHOOK_MAX_BACKOFF_SECONDS"],
-    about: "Maximum delay between two tries of a callback.",
+    about: "Maximum delay between two tries of a webhook.",
   },
   subscriptionMinIntervalSeconds: {
     ...seconds(1, 86_400, 5),

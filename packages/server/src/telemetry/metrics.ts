@@ -80,7 +80,7 @@ export const metricTable = {
   webhookDeliveries: {
     name: "codeq_webhook_deliveries_total",
     type: "counter",
-    help: "Webhook deliveries; a callback counts as failed once, after its last try.",
+    help: "Webhook deliveries; a webhook counts as failed once, after its last try.",
     labels: [
       { name: "kind", values: ["queue_ready", "task_result"] },
       { name: "command" },

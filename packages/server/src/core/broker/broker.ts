@@ -146,7 +146,7 @@ export interface BrokerOptions {
   readonly maxAttemptsDefault?: number | undefined;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
-  /** How long an endpoint of callbacks may fail before it is disabled; 0 for ever. */
+  /** How long an endpoint of webhooks may fail before it is disabled; 0 for ever. */
   readonly disableEndpointAfterMs: number;
   /** How the files of tasks are removed that are about to be deleted. */
   readonly prepareRemoval: (ids: readonly TaskId[]) => () => Promise<void>;

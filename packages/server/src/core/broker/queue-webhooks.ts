@@ -1,15 +1,15 @@
-/** What operations ask about callbacks, and the answers. All values travel as JSON. */
+/** What operations ask about webhooks, and the answers. All values travel as JSON. */
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { DeliveryLog, DeliveryState, DeliveryTry } from "../records/delivery-record.ts";
 import type { FailingEndpoint } from "../records/endpoint-record.ts";
 
 /** `none` of a task without a webhook, `pending` of one that has not ended. */
-export type CallbackState = "none" | "pending" | DeliveryState;
+export type WebhookState = "none" | "pending" | DeliveryState;
 
 export interface TaskDeliveries extends Omit<DeliveryLog, "state" | "nextMs"> {
   readonly id: TaskId;
   readonly url: string;
-  readonly state: CallbackState;
+  readonly state: WebhookState;
   /** When the next try is due; null when there is none. */
   readonly nextMs: number | null;
 }
@@ -48,7 +48,7 @@ export type Redelivered =
   | "not_ended"
   | "endpoint_disabled";
 
-/** An endpoint began to fail, was disabled, or took a callback again. */
+/** An endpoint began to fail, was disabled, or took a webhook again. */
 export interface EndpointChange {
   readonly tenantId: TenantId;
   readonly url: string;

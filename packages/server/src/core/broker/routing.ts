@@ -104,7 +104,7 @@ export const brokerRouting = {
   },
 } satisfies Routing<Broker>;
 
-/** The same for the callbacks of a broker. Every shard has all secrets and endpoints. */
+/** The same for the webhooks of a broker. Every shard has all secrets and endpoints. */
 export const webhookRouting = {
   deliveries: { to: "task" },
   failed: { to: "all", merge: mergeFailedPages },

@@ -1,6 +1,6 @@
 /**
  * Receives every durable change of a task in commit order and passes it on to metrics, traces, feeds,
- * retention and callbacks.
+ * retention and webhooks.
  */
 import { type Change, startByMsOf } from "@codeq/queue";
 import type { Events } from "../../telemetry/events.ts";

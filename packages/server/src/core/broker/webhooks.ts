@@ -1,10 +1,10 @@
 /**
- * The callbacks of a shard: the outcome of each, failing endpoints, and signing secrets. Endpoints and
+ * The webhooks of a shard: the outcome of each, failing endpoints, and signing secrets. Endpoints and
  * secrets are few; memory holds all of them, and so does the store.
  *
- * An endpoint is a URL without its query. An endpoint is failing from the moment a callback to it is given
+ * An endpoint is a URL without its query. An endpoint is failing from the moment a webhook to it is given
  * up until one is delivered. It is disabled when it answers that it is gone, or has failed for too long.
- * Callbacks to a disabled endpoint are given up without a try, until somebody enables it.
+ * Webhooks to a disabled endpoint are given up without a try, until somebody enables it.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
@@ -49,9 +49,9 @@ export type Delivered =
 const endpointsPerTenantMax = 1000;
 
 export class Webhooks {
-  /** Called when a callback is due at this time. */
+  /** Called when a webhook is due at this time. */
   onDue: (wallMs: number) => void = () => {};
-  /** Called when a callback has shown that an endpoint is not what it was. */
+  /** Called when a webhook has shown that an endpoint is not what it was. */
   onEndpoint: (change: EndpointChange) => void = () => {};
   readonly #store: Store;
   readonly #clock: Clock;
@@ -94,7 +94,7 @@ export class Webhooks {
     return hasEnded ? { ...log, nextMs, id, url } : { ...log, nextMs, id, url, state: "pending" };
   }
 
-  /** Callbacks that were given up, the earliest first. */
+  /** Webhooks that were given up, the earliest first. */
   async failed({ tenantId, sinceMs, after, limit }: WantedFailures): Promise<FailedPage> {
     const from = after === "" ? { number: sinceMs, id: "" as TaskId } : positionOf(after);
     const positions = await this.#store.undeliveredAfter(tenantId, from, limit);
@@ -150,7 +150,7 @@ export class Webhooks {
     return { ...log, state: "waiting", atMs: endedMs, nextMs: endedMs, why: "" };
   }
 
-  /** The endpoint of a task, if callbacks do not go to it. */
+  /** The endpoint of a task, if webhooks do not go to it. */
   disabledOf({ tenantId, webhook }: Task): FailingEndpoint | undefined {
     const endpoint = this.#endpoints.get(tenantId)?.get(endpointOf(webhook));
     return endpoint?.disabledMs === undefined ? undefined : endpoint;
@@ -159,7 +159,7 @@ export class Webhooks {
   /** What is written when a delivery came to something, with the try that it took. */
   writesOf(task: Task, to: Delivered, tried?: DeliveryTry): RecordWrite[] {
     const store = this.#store;
-    // It may have been deleted while the callback was under way; nothing may stay behind.
+    // It may have been deleted while the webhook was under way; nothing may stay behind.
     if (store.task(task.id) === undefined) return [];
     const before = store.deliveryLog(task.id);
     const log =
@@ -235,7 +235,7 @@ export class Webhooks {
     return [...(this.#endpoints.get(tenantId)?.values() ?? [])];
   }
 
-  /** Sends callbacks to the endpoint again; false when the endpoint neither fails nor is disabled. */
+  /** Sends webhooks to the endpoint again; false when the endpoint neither fails nor is disabled. */
   async enable(tenantId: TenantId, url: string): Promise<boolean> {
     this.#store.assertWritable();
     const endpoint = endpointOf(url);

@@ -35,7 +35,7 @@ test("a scope without both of its numbers is not limited, and each scope is on i
   assert.equal(limiter.requestsOf("acme"), undefined);
 });
 
-test("shards have a share each of what callbacks may be sent, of one at least", () => {
+test("shards have a share each of what webhooks may be sent, of one at least", () => {
   const clock = new SimClock();
   const loaded = loadConfig({ argv: [], env: {}, readFile: () => "" });
   assert.ok(loaded.ok);

@@ -10,7 +10,7 @@ import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../clock.ts";
 import { type BucketPolicy, type BucketState, Buckets, type TokenBucket } from "./token-bucket.ts";
 
-/** Who is counted; for callbacks the subject is where they go. */
+/** Who is counted; for webhooks the subject is where they go. */
 export interface Counted {
   readonly tenantId: string;
   readonly subject: string;
@@ -101,7 +101,7 @@ const webhookRates = [
 ] as const;
 
 /**
- * For the callbacks of one of several shards that know nothing of each other: each has its share, so
+ * For the webhooks of one of several shards that know nothing of each other: each has its share, so
  * that all of them together send no more than one would. A share is one at least.
  */
 export function webhookLimiterOfShard(config: Config, clock: Clock): Limiter {

@@ -1,6 +1,6 @@
 /**
- * The callback of a task: the job to send it, ordered by due time, and its outcome, as text: the last tries, and
- * whether it waits, was delivered or was given up. A callback that was given up is also in an index of its tenant, by
+ * The webhook of a task: the job to send it, ordered by due time, and its outcome, as text: the last tries, and
+ * whether it waits, was delivered or was given up. A webhook that was given up is also in an index of its tenant, by
  * time.
  */
 import { put, remove } from "@codeq/engine";
@@ -48,9 +48,9 @@ export type DeliveryState = (typeof deliveryStates)[number];
 
 export interface DeliveryLog {
   readonly state: DeliveryState;
-  /** When the callback came into this state. */
+  /** When the webhook came into this state. */
   readonly atMs: number;
-  /** When the next try of a waiting callback is due. */
+  /** When the next try of a waiting webhook is due. */
   readonly nextMs: number | undefined;
   /** Why it was given up; empty otherwise. */
   readonly why: string;
@@ -95,7 +95,7 @@ export function writesOfDelivery(
   return writes;
 }
 
-/** Makes a callback due now that has ended, or that waits for its next try. */
+/** Makes a webhook due now that has ended, or that waits for its next try. */
 export function writesOfRedelivery(
   of: DeliveryOf,
   logs: { readonly stored: DeliveryLog | undefined; readonly known: DeliveryLog },

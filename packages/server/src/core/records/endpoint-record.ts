@@ -8,9 +8,9 @@ import { parseRecord } from "./parse-record.ts";
 export interface FailingEndpoint {
   /** Scheme, host, port and path. */
   readonly url: string;
-  /** When the first callback after the last successful one was given up. */
+  /** When the first webhook after the last successful one was given up. */
   readonly sinceMs: number;
-  /** Undefined while callbacks are still sent to it. */
+  /** Undefined while webhooks are still sent to it. */
   readonly disabledMs: number | undefined;
   /** The error of the last try. */
   readonly why: string;

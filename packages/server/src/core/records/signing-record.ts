@@ -1,4 +1,4 @@
-/** The secrets that sign the callbacks of a tenant, as text, newest first. */
+/** The secrets that sign the webhooks of a tenant, as text, newest first. */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { signingKey } from "../store/keys.ts";

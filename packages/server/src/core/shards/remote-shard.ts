@@ -54,7 +54,7 @@ export interface EnqueueWaiter extends Waiter<Enqueued> {
   unknownKey(item: number): void;
 }
 
-/** What a shard answers as JSON: the verbs of its broker, of its callbacks, and of its host. */
+/** What a shard answers as JSON: the verbs of its broker, of its webhooks, and of its host. */
 type AskedVerbs = Broker &
   HostVerbs & { [Name in keyof Webhooks as `webhooks.${Name}`]: Webhooks[Name] };
 export type AskedName = keyof AskedVerbs;

@@ -81,7 +81,7 @@ export interface RouterParts {
   readonly onState: (state: EngineState, fault: FaultError | undefined) => void;
   /** Events that the readers of feeds will never hear of. */
   readonly onMissed: (events: number) => void;
-  /** An endpoint of callbacks is not what it was. */
+  /** An endpoint of webhooks is not what it was. */
   readonly onEndpoint: (change: EndpointChange) => void;
 }
 

@@ -114,7 +114,7 @@ export class ShardHost {
     });
   }
 
-  /** An endpoint of callbacks is not what it was. */
+  /** An endpoint of webhooks is not what it was. */
   endpointChanged(change: EndpointChange): void {
     this.#note(notes.endpoint, change);
   }

@@ -256,7 +256,7 @@ export const notes = numbered(firstNote, {
   event: json<TaskEvent>(),
   /** Events that were left out. */
   missed: number,
-  /** An endpoint of callbacks fails, or takes them again. */
+  /** An endpoint of webhooks fails, or takes them again. */
   endpoint: json<EndpointChange>(),
   /** The state of the storage, and the error of a storage that has failed. */
   state: struct<{ state: EngineState; error: string | undefined }>({

@@ -8,11 +8,11 @@
  *   codeq/idempo/<tenant>/<key>                             which task a key stands for
  *   codeq/ttl/<ms>/<id>                                     when a finished task may be deleted
  *   codeq/start-by/<ms>/<id>                                when a task that still waits ends
- *   codeq/webhook/<ms>/<id>                                 a result callback that is due
- *   codeq/deliveries/<id>                                   the outcome of its callback
- *   codeq/undelivered/<tenant>/<ms>/<id>                    a callback that was given up
+ *   codeq/webhook/<ms>/<id>                                 a webhook that is due
+ *   codeq/deliveries/<id>                                   the outcome of its webhook
+ *   codeq/undelivered/<tenant>/<ms>/<id>                    a webhook that was given up
  *   codeq/endpoints/<tenant>/<url>                          an endpoint that fails, or is disabled
- *   codeq/signing/<tenant>                                  the secrets that sign its callbacks
+ *   codeq/signing/<tenant>                                  the secrets that sign its webhooks
  *   codeq/q/<queue>/<tenant>/pending/<9-priority>/<seq>/<id>
  *   codeq/q/<queue>/<tenant>/inprog/<id>
  *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>

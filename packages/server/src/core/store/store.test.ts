@@ -484,7 +484,7 @@ test("counts and the sequence are the same before, during and after a flush, and
   await check();
 });
 
-test("callbacks come in the order in which they are due, and again when they are put off", async () => {
+test("webhooks come in the order in which they are due, and again when they are put off", async () => {
   const store = await empty();
   const ending = (number: number, atMs: number): Change => {
     const task = taskAt(number, { webhook: "http://x" });
@@ -519,7 +519,7 @@ test("callbacks come in the order in which they are due, and again when they are
   ]);
 });
 
-test("a task that waits for a callback is not told twice by a change after its end", async () => {
+test("a task that waits for a webhook is not told twice by a change after its end", async () => {
   const store = await empty();
   const task = taskAt(1);
   store.commit([created(task)]);

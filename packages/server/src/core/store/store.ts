@@ -3,7 +3,7 @@
  *
  * - `commit` makes changes of tasks visible to reads at once, and durable together. A caller waits for the
  *   group before it announces them. Companion keys of a task (a long payload, the idempotency key, a
- *   callback) are derived from the change.
+ *   webhook) are derived from the change.
  * - Reads see every decision, durable or not.
  * - A record that cannot be read is quarantined and counted, and does not exist for callers.
  */
@@ -574,7 +574,7 @@ export class Store implements AsyncDisposable {
     return found;
   }
 
-  /** Callbacks between two of their keys, in the order in which they are due. */
+  /** Webhooks between two of their keys, in the order in which they are due. */
   async webhooks(range: KvRange, limit: number): Promise<WebhookJob[]> {
     const entries = await this.#engine.scan(range, limit);
     return entries.map(([key, value]) => ({
@@ -589,7 +589,7 @@ export class Store implements AsyncDisposable {
     return this.#engine.get(key) !== undefined;
   }
 
-  /** Removes callbacks that are done; one of them may be scheduled again. */
+  /** Removes webhooks that are done; one of them may be scheduled again. */
   endWebhooks(
     jobs: readonly WebhookJob[],
     next?: Omit<WebhookJob, "key">,
@@ -600,7 +600,7 @@ export class Store implements AsyncDisposable {
     return this.#engine.commit([], ops);
   }
 
-  /** The outcome of the callback of a task; undefined before the first try, and when it is damaged. */
+  /** The outcome of the webhook of a task; undefined before the first try, and when it is damaged. */
   deliveryLog(id: TaskId): DeliveryLog | undefined {
     const key = deliveryKey(id);
     const text = unlessDamaged(() => this.#engine.getText(key), "");
@@ -609,7 +609,7 @@ export class Store implements AsyncDisposable {
     return log;
   }
 
-  /** Callbacks of a tenant that were given up, behind a position, the earliest first. */
+  /** Webhooks of a tenant that were given up, behind a position, the earliest first. */
   async undeliveredAfter(
     tenantId: TenantId,
     after: Position | undefined,
@@ -698,7 +698,7 @@ function hasWritesBeside({ before, after, because, payload, result }: Change): b
   if (after === undefined || because === "edited") return true;
   if (before === undefined) return payload !== undefined || after.idempotencyKey !== "";
   const { place } = after;
-  // A task that had ended before, and is only linked to another now, has had its callback.
+  // A task that had ended before, and is only linked to another now, has had its webhook.
   if (before.place === place) return false;
   if (leavesResult(before, after)) return true;
   return (
@@ -729,7 +729,7 @@ function isOver({ place }: Task): boolean {
   return place.in === "done" || place.in === "dead";
 }
 
-/** The callback of an earlier end may still exist when a dead letter was replayed. */
+/** The webhook of an earlier end may still exist when a dead letter was replayed. */
 function webhookOf({ id, replays }: Task, atMs: number): Op {
   return (replays === 0 ? create : put)(webhookKey(atMs, id), noTries);
 }

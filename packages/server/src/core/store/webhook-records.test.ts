@@ -33,7 +33,7 @@ test("a log is read back as it was written, and keeps the last tries", () => {
   assert.deepEqual(decodeDelivery(textOf(write)), log);
 });
 
-test("a callback that is given up is listed by its time, and leaves the list when it is not any more", () => {
+test("a webhook that is given up is listed by its time, and leaves the list when it is not any more", () => {
   const failed: DeliveryLog = { ...noDeliveries, state: "failed", atMs: 255, why: "no" };
   const listed = writesOfDelivery(of, undefined, failed)[1];
   assert.equal(listed?.key, "codeq/undelivered/acme/000000000000ff/t-1");

@@ -350,7 +350,7 @@ export const CancelBody = object(
 
 export const RedeliverBody = object(
   {
-    since: about(requiredText, "RFC 3339 time: callbacks given up at or after this time."),
+    since: about(requiredText, "RFC 3339 time: webhooks given up at or after this time."),
     url: about(text, "Only those whose URL begins like this."),
     limit: about(integer, "How many to send at most.", {
       minimum: 0,

@@ -1,4 +1,4 @@
-/** The outcomes of the callbacks of the caller's tenant, and how to send them again. */
+/** The outcomes of the webhooks of the caller's tenant, and how to send them again. */
 import { type ErrorCode, limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
 import type {
@@ -113,7 +113,7 @@ export const redeliverFailed: Operation<RedeliverFailedInput, RedeliveredFailed>
   audit: {
     of: "all",
     target: ({ since, url, isDryRun }) => `${isDryRun ? "dry run: " : ""}since ${since} ${url}`,
-    detail: ({ matched, redelivered }) => `${redelivered} of ${matched} callbacks`,
+    detail: ({ matched, redelivered }) => `${redelivered} of ${matched} webhooks`,
   },
   run: async (server, call, input) => {
     const problem = problemOf(input);

@@ -1,4 +1,4 @@
-/** Endpoints of callbacks that fail or are disabled, and how to enable them again. */
+/** Endpoints of webhooks that fail or are disabled, and how to enable them again. */
 import { limits } from "@codeq/protocol";
 import type { FailingEndpoint } from "../../core/records/endpoint-record.ts";
 import { type Operation, refusal } from "../../edge/operation.ts";

@@ -1,4 +1,4 @@
-/** Routes with which administrators inspect callbacks and manage endpoints and secrets. */
+/** Routes with which administrators inspect webhooks and manage endpoints and secrets. */
 import type { FailedDelivery, TaskDeliveries } from "../../core/broker/queue-webhooks.ts";
 import type { DeliveryTry } from "../../core/records/delivery-record.ts";
 import type { FailingEndpoint } from "../../core/records/endpoint-record.ts";
@@ -29,7 +29,7 @@ export const webhookRoutes = [
     path: `${tasks}/:id/deliveries`,
     operation: getDeliveries,
     name: "getDeliveries",
-    summary: "Show the delivery of the callback of a task",
+    summary: "Show the delivery of the webhook of a task",
     params: idParam,
     refusals: ofOneTask,
     replies: { 200: { about: "The last tries, the oldest first.", schema: "Deliveries" } },
@@ -45,7 +45,7 @@ export const webhookRoutes = [
     about: "It gets all its tries again. The body is the same and so is its `webhook-id`.",
     params: idParam,
     refusals: [...ofOneTask, "no_webhook", "not_ended", "endpoint_disabled"],
-    replies: { 200: { about: "The callback is under way.", schema: "Deliveries" } },
+    replies: { 200: { about: "The webhook is under way.", schema: "Deliveries" } },
     input: ({ params }) => ({ ok: true, value: { id: params["id"] ?? "" } }),
     reply: (deliveries, codec) => json(JSON.stringify(deliveriesFields(deliveries, codec))),
   }),
@@ -54,11 +54,11 @@ export const webhookRoutes = [
     path: `${base}/failed`,
     operation: listFailedDeliveries,
     name: "listFailedDeliveries",
-    summary: "List callbacks that were given up",
+    summary: "List webhooks that were given up",
     about: "One that is sent again leaves the list, and so does one whose task is removed.",
     query: {
       since: textField(
-        "RFC 3339 time: only callbacks given up at or after this time (default: all).",
+        "RFC 3339 time: only webhooks given up at or after this time (default: all).",
       ),
       ...pageFields,
     },
@@ -75,7 +75,7 @@ export const webhookRoutes = [
     path: `${base}/redeliver`,
     operation: redeliverFailed,
     name: "redeliverFailed",
-    summary: "Send all callbacks again that were given up since a time",
+    summary: "Send all webhooks again that were given up since a time",
     replies: { 200: { about: "What was done.", schema: "Redelivered" } },
     body: RedeliverBody,
     input: ({ body }) => {
@@ -90,7 +90,7 @@ export const webhookRoutes = [
     path: `${base}/endpoints`,
     operation: listEndpoints,
     name: "listEndpoints",
-    summary: "List endpoints of callbacks that fail or are disabled",
+    summary: "List endpoints of webhooks that fail or are disabled",
     replies: { 200: { about: "Endpoints by their URLs.", schema: "Endpoints" } },
     input: () => ({ ok: true, value: undefined }),
     reply: (endpoints, codec) =>
@@ -101,8 +101,8 @@ export const webhookRoutes = [
     path: `${base}/endpoints/enable`,
     operation: enableEndpoint,
     name: "enableEndpoint",
-    summary: "Let callbacks go to an endpoint again",
-    about: "Callbacks that were given up meanwhile are not sent by this; redeliver them.",
+    summary: "Let webhooks go to an endpoint again",
+    about: "Webhooks that were given up meanwhile are not sent by this; redeliver them.",
     refusals: ["endpoint_not_found"],
     replies: { 200: { about: "It is not disabled.", schema: "EnabledEndpoint" } },
     body: EnableEndpointBody,
@@ -114,7 +114,7 @@ export const webhookRoutes = [
     path: `${base}/secrets`,
     operation: listSecrets,
     name: "listWebhookSecrets",
-    summary: "List the secrets that sign callbacks",
+    summary: "List the secrets that sign webhooks",
     about: "Without any, those of the configuration sign.",
     replies: { 200: { about: "Without their texts, the newest first.", schema: "Secrets" } },
     input: () => ({ ok: true, value: undefined }),
@@ -126,7 +126,7 @@ export const webhookRoutes = [
     path: `${base}/secrets`,
     operation: rotateSecret,
     name: "rotateWebhookSecret",
-    summary: "Create a secret that signs callbacks from now on",
+    summary: "Create a secret that signs webhooks from now on",
     about: "The secret before it signs as well until the overlap has passed.",
     replies: { 201: { about: "The secret with its text.", schema: "CreatedSecret" } },
     body: RotateSecretBody,
@@ -145,7 +145,7 @@ export const webhookRoutes = [
     path: `${base}/secrets/:id`,
     operation: revokeSecret,
     name: "revokeWebhookSecret",
-    summary: "Revoke a secret that signs callbacks",
+    summary: "Revoke a secret that signs webhooks",
     params: { id: "The id of the secret." },
     refusals: ["secret_not_found"],
     replies: { 204: { about: "The secret no longer signs webhooks." } },

@@ -1,7 +1,7 @@
 /**
- * The secrets that sign the callbacks of the caller's tenant. A new secret signs at once; the previous one
+ * The secrets that sign the webhooks of the caller's tenant. A new secret signs at once; the previous one
  * signs beside it for a while, so that receivers can switch. If the tenant had no secret of its own,
- * callbacks are signed with the secret of the configuration for the same time.
+ * webhooks are signed with the secret of the configuration for the same time.
  */
 import { limits } from "@codeq/protocol";
 import { type SigningSecret, validNow } from "../../core/records/signing-record.ts";

@@ -1,6 +1,6 @@
 /**
  * One shard of the queue: its store, its broker, and its background work, such as lease expiry, delays,
- * retention and callbacks.
+ * retention and webhooks.
  */
 
 import { randomFillSync } from "node:crypto";
@@ -60,7 +60,7 @@ export interface ShardParts extends StoreParts {
   /** Hears what happens to the tasks. */
   readonly feed: Feed;
   readonly tracing?: Tracing | undefined;
-  /** Of callbacks. */
+  /** Of webhooks. */
   readonly limiter: Limiter;
   /** Where artifacts are kept; in a local directory unless told otherwise. */
   readonly artifacts?: ArtifactProvider | undefined;

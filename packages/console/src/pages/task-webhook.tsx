@@ -1,4 +1,4 @@
-/** What became of the callback of a task: each try, and the way to send it once more. */
+/** What became of the webhook of a task: each try, and the way to send it once more. */
 import type { JSX } from "preact";
 import { duration, plural } from "../format.ts";
 import { type TaskRow, taskPath } from "../model/tasks.ts";
@@ -24,7 +24,7 @@ interface Try {
   readonly error?: string;
 }
 
-interface Callback {
+interface Webhook {
   readonly url?: string;
   readonly state: "none" | "pending" | "waiting" | "delivered" | "failed";
   readonly error?: string;
@@ -34,7 +34,7 @@ interface Callback {
 }
 
 const words: Readonly<
-  Record<Callback["state"], { readonly name: StateName; readonly word: string }>
+  Record<Webhook["state"], { readonly name: StateName; readonly word: string }>
 > = {
   none: { name: "cancelled", word: "No webhook" },
   pending: { name: "delayed", word: "When the task has ended" },
@@ -43,9 +43,9 @@ const words: Readonly<
   failed: { name: "failed", word: "Given up" },
 };
 
-export function TaskCallback({ task }: { readonly task: TaskRow }): JSX.Element {
+export function TaskWebhook({ task }: { readonly task: TaskRow }): JSX.Element {
   const request = { path: taskPath(task.id, "/deliveries") };
-  const { data, error } = useAnswer<Callback>("deliveries", request, { everyMs: 2000 });
+  const { data, error } = useAnswer<Webhook>("deliveries", request, { everyMs: 2000 });
   const send = (
     <Act class="sm" icon="replay" onClick={() => redeliver(task.id)}>
       Send again
@@ -54,17 +54,17 @@ export function TaskCallback({ task }: { readonly task: TaskRow }): JSX.Element 
   return (
     <Panel
       title="Webhook"
-      id="callback"
+      id="webhook"
       note={data && plural(data.total, "try", "tries")}
       actions={data === undefined || data.state === "pending" ? undefined : send}
     >
-      {data === undefined ? <Pending error={error} /> : <Tries callback={data} />}
+      {data === undefined ? <Pending error={error} /> : <Tries webhook={data} />}
     </Panel>
   );
 }
 
-function Tries({ callback }: { readonly callback: Callback }): JSX.Element {
-  const { url = "", state, nextTryAt, tries } = callback;
+function Tries({ webhook }: { readonly webhook: Webhook }): JSX.Element {
+  const { url = "", state, nextTryAt, tries } = webhook;
   return (
     <>
       <div class="panel-body why">
@@ -79,9 +79,9 @@ function Tries({ callback }: { readonly callback: Callback }): JSX.Element {
             </span>
           )}
         </p>
-        {callback.error === undefined ? null : (
+        {webhook.error === undefined ? null : (
           <p class="fp">
-            <Given text={callback.error} max={300} />
+            <Given text={webhook.error} max={300} />
           </p>
         )}
       </div>
