@@ -7,7 +7,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
-import { freePorts } from "../../packages/cli/src/local/free-ports.ts";
+import { freePorts } from "../../packages/cli/src/local/server-process.ts";
 import { CliWorld } from "../../packages/cli/test/cli-world.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import { type Child, root, temporaryDirectory } from "../e2e/server-process.ts";

@@ -61,6 +61,13 @@ export class Call {
     this.print(JSON.stringify(value));
   }
 
+  /** The answer: JSON (a value, or text as the server sent it) or lines for people. */
+  answer(json: object | string, ...lines: readonly string[]): void {
+    if (!this.json) for (const line of lines) this.print(line);
+    else if (typeof json === "string") this.print(json);
+    else this.printJson(json);
+  }
+
   /** A line for the person at the keyboard, which is not part of the answer. */
   note(line: string): void {
     if (!this.json) this.host.errors.write(`${line}\n`);

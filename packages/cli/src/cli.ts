@@ -3,11 +3,10 @@ import { Call } from "./call.ts";
 import { CliError } from "./cli-error.ts";
 import { commandTable } from "./command-table.ts";
 import { type ExitName, exitCodes } from "./exit-codes.ts";
-import { helpFor } from "./help.ts";
+import { cliVersion, helpFor } from "./help.ts";
 import type { Host } from "./host.ts";
 import { parseArguments, wordPositions } from "./parse-arguments.ts";
 import { chooseStyle } from "./terminal/style.ts";
-import { cliVersion } from "./version.ts";
 
 /** Gives the exit code; throws nothing. */
 export async function runCli(argv: readonly string[], host: Host): Promise<number> {
@@ -22,7 +21,7 @@ export async function runCli(argv: readonly string[], host: Host): Promise<numbe
       output.write(helpFor(parsed.about, commandTable));
       return parsed.asked ? exitCodes.ok.code : exitCodes.usage.code;
     }
-    return await parsed.row.run(new Call(host, parsed, commandTable));
+    return (await parsed.row.run(new Call(host, parsed, commandTable))) ?? exitCodes.ok.code;
   } catch (error) {
     return tell(argv, host, error);
   }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { commandTable } from "./command-table.ts";
 import { helpFor } from "./help.ts";
 import { optionsOf } from "./parse-arguments.ts";
-import { serverFlagRows } from "./server-flags.ts";
+import { serverFlagRows } from "./shared-options.ts";
 
 /** The commands that issue and contract promise. */
 const promised = [

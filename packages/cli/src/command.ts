@@ -34,7 +34,7 @@ export interface ArgumentRow {
   readonly isQueue?: true;
 }
 
-export interface Example {
+interface Example {
   /** Without the name of the program. */
   readonly line: string;
   readonly about: string;
@@ -80,8 +80,9 @@ export interface CommandRow {
   /** What to do instead for those who give options that it does not have. */
   readonly otherOptions?: string;
   readonly examples?: readonly Example[];
-  /** Gives the exit code. */
-  readonly run: (call: Call) => Promise<number>;
+  /** Gives the exit code; nothing for success. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: most commands return nothing.
+  readonly run: (call: Call) => Promise<number | void>;
 }
 
 export function usageOf(row: CommandRow): string {

@@ -1,4 +1,8 @@
 /** The texts of `--help` and `help`, from the table of commands. */
+
+import { readFileSync } from "node:fs";
+import type { Call } from "./call.ts";
+import { usageError } from "./cli-error.ts";
 import {
   type CommandGroup,
   type CommandRow,
@@ -6,8 +10,7 @@ import {
   type OptionRow,
   usageOf,
 } from "./command.ts";
-import { serverFlagRows } from "./server-flags.ts";
-import { connection, everywhere } from "./shared-options.ts";
+import { connection, everywhere, serverFlagRows } from "./shared-options.ts";
 
 /** About one command, the commands that begin with a word, or all of them. */
 export function helpFor(
@@ -87,3 +90,34 @@ export function leftOf({ name, short, value }: OptionRow): string {
 function lines(text: readonly string[]): string {
   return `${text.join("\n")}\n`;
 }
+
+/** `help`: for all commands, for those that begin with a word, or for one. */
+export async function help(call: Call): Promise<void> {
+  const name = call.words.join(" ");
+  const row = call.commands.find((each) => each.name === name);
+  const isFamily = call.commands.some((each) => each.name.startsWith(`${name} `));
+  if (name !== "" && row === undefined && !isFamily) {
+    throw usageError(`there is no command ${JSON.stringify(name)}`, "codeq help");
+  }
+  if (call.json) {
+    const rows = call.commands.filter(
+      (each) => name === "" || each === row || each.name.startsWith(`${name} `),
+    );
+    call.printJson({ commands: rows.map(({ run: _, ...fields }) => fields) });
+  } else {
+    call.host.output.write(helpFor(name === "" ? undefined : (row ?? name), call.commands));
+  }
+}
+
+export async function version(call: Call): Promise<void> {
+  const { platform, arch, versions } = process;
+  const text = `codeq ${cliVersion} (Node ${versions.node}, ${platform} ${arch})`;
+  call.answer({ version: cliVersion, node: versions.node, platform, arch }, text);
+}
+
+/** The version in the manifest of this package. */
+const manifest = new URL("../package.json", import.meta.url);
+
+export const cliVersion: string = (
+  JSON.parse(readFileSync(manifest, "utf8")) as { version: string }
+).version;

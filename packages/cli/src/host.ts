@@ -37,3 +37,17 @@ export interface Host {
   stopped(): AbortSignal;
   random(bytes: number): Buffer;
 }
+
+/** Waits for time to pass, or for a signal, whichever comes first. */
+export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = (): void => {
+      cancel();
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const cancel = clock.after(ms, end);
+    signal.addEventListener("abort", end);
+  });
+}

@@ -2,7 +2,7 @@
 import { usageError } from "./cli-error.ts";
 import type { OptionRow } from "./command.ts";
 
-export type OptionValues = ReadonlyMap<string, readonly string[]>;
+type OptionValues = ReadonlyMap<string, readonly string[]>;
 
 export class Options {
   readonly #rows: ReadonlyMap<string, OptionRow>;

@@ -6,7 +6,6 @@ import { parseArgs } from "node:util";
 import { closestName } from "@codeq/server/command-line";
 import { usageError } from "./cli-error.ts";
 import { type CommandRow, type OptionRow, usageOf } from "./command.ts";
-import { goneCommands } from "./go-compat/gone-commands.ts";
 import { Options } from "./options.ts";
 import { connection, everywhere } from "./shared-options.ts";
 
@@ -21,7 +20,7 @@ export interface ParsedCommand {
   readonly serverArgs: readonly string[];
 }
 
-export type Parsed =
+type Parsed =
   | ParsedCommand
   /** Help was asked for: about one row, the rows that begin with a word, or all. */
   | { readonly kind: "help"; readonly about: CommandRow | string | undefined; asked: boolean }
@@ -237,3 +236,16 @@ function checkWords(row: CommandRow, words: readonly string[]): void {
 function misuse(row: CommandRow, message: string): Error {
   return usageError(message, `usage: codeq ${usageOf(row)}\n        codeq ${row.name} --help`);
 }
+
+/** Commands of the Go command line that have no counterpart here, and what to do instead. */
+const goneCommands: ReadonlyMap<string, readonly [message: string, next: string]> = new Map([
+  [
+    "auth login",
+    [
+      "codeq has no login; store tokens in a profile instead",
+      "codeq auth set --producer-token <token> --worker-token <token>",
+    ],
+  ],
+  ["install", ["no further installation is needed", "codeq serve --help"]],
+  ["migrate-shards", ["this server has no shards in Redis", "codeq shards migrate --to <number>"]],
+]);

@@ -1,10 +1,14 @@
-/** The payload of a command: in the argument, from a file with `@`, or `-` for standard input. */
+/**
+ * The payload of a command (in the argument, from a file with `@`, or `-` for standard input) and the body of a
+ * request around it. JSON stays text, so that numbers keep their digits.
+ */
 import { createReadStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { isJson } from "./api/json-text.ts";
+import { limits } from "@codeq/server/command-line";
 import type { Call } from "./call.ts";
 import { type CliError, usageError } from "./cli-error.ts";
+import type { Options } from "./options.ts";
 
 /** Far above what any server takes; protects the memory of this process. */
 const payloadCharsMax = 256 * 1024 * 1024;
@@ -85,4 +89,80 @@ function unreadable(path: string, error: unknown): CliError {
   const { code } = error as NodeJS.ErrnoException;
   const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code})`;
   return usageError(`the file ${path} ${why}`);
+}
+
+export function checkCommand(command: string): string {
+  if (limits.commandPattern.test(command)) return command;
+  throw usageError(
+    `${JSON.stringify(command)} is not a valid command name`,
+    "use a letter or digit, then up to 127 letters, digits and _ . : -",
+  );
+}
+
+/** The members of a request besides command and payload, each with a comma before it. */
+export function taskFields(options: Options): string {
+  const secondsOf = (name: string): number | undefined => {
+    const ms = options.durationMs(name);
+    return ms === undefined ? undefined : Math.ceil(ms / 1000);
+  };
+  const members: Record<string, unknown> = {
+    priority: options.wholeNumber("priority", { min: 0, max: limits.priorityMax }),
+    maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: limits.maxAttemptsMax }),
+    idempotencyKey: options.text("key"),
+    runAt: options.instant("run-at"),
+    delaySeconds: secondsOf("delay"),
+    timeoutSeconds: secondsOf("execution-timeout"),
+    ttlSeconds: secondsOf("ttl"),
+    webhook: options.text("webhook"),
+    tags: options.has("tag") ? options.list("tag") : undefined,
+  };
+  return asMembers(members);
+}
+
+export function asMembers(members: Readonly<Record<string, unknown>>): string {
+  return Object.entries(members)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `,${JSON.stringify(name)}:${JSON.stringify(value)}`)
+    .join("");
+}
+
+/** Put together as text, because the server keeps the payload as it was written. */
+export function createBody(task: { command: string; payload: string; fields: string }): string {
+  return `{"command":${JSON.stringify(task.command)},"payload":${task.payload}${task.fields}}`;
+}
+
+interface Source {
+  readonly source: string;
+}
+interface ExactJson {
+  parse(text: string, revive: (name: string, value: unknown, at: Source) => unknown): unknown;
+  rawJSON(text: string): unknown;
+}
+
+/** Parses so that `JSON.stringify` gives numbers back digit for digit. */
+export function parseExact(text: string): unknown {
+  const exact = JSON as unknown as ExactJson;
+  return exact.parse(text, (_name, value, { source }) =>
+    typeof value === "number" ? exact.rawJSON(source) : value,
+  );
+}
+
+/** Indented; text that is not JSON stays as it is. */
+export function prettyJson(text: string): string {
+  try {
+    return JSON.stringify(parseExact(text), undefined, 2);
+  } catch {
+    // A payload that came over a stream may be any text.
+    return text;
+  }
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    // That is the answer.
+    return false;
+  }
 }

@@ -21,7 +21,7 @@ import type { Connection, Sourced } from "../profile/connection.ts";
 
 type Caller = "producer" | "worker";
 
-export interface RequestOptions {
+interface RequestOptions {
   /** Whose token is sent; that of the producer unless told. */
   readonly as?: Caller;
   /** JSON text. */

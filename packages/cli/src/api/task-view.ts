@@ -1,9 +1,10 @@
 /** Tasks and results as the API returns them, and formatted for people. */
+
+import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
-import { printable } from "../terminal/printable.ts";
-import type { Style } from "../terminal/style.ts";
+import { prettyJson } from "../payload.ts";
+import { printable, type Style } from "../terminal/style.ts";
 import { localMoment } from "../terminal/units.ts";
-import { prettyJson } from "./json-text.ts";
 
 export interface TaskFields {
   readonly id: string;
@@ -150,4 +151,14 @@ export function taskFailure(result: ResultFields, task: TaskFields): CliError {
     exit: "taskFailed",
     next: `codeq get ${task.id} shows the task`,
   });
+}
+
+const idChars = 36;
+
+/** The whole id of a task for a part of it, as `tail` and `tasks` print it. */
+export async function wholeId(call: Call, text: string): Promise<string> {
+  if (text.length >= idChars) return text;
+  const api = await call.api();
+  const { text: found } = await api.get(`/admin/tasks/${encodeURIComponent(text)}`);
+  return (JSON.parse(found) as { readonly task: { readonly id: string } }).task.id;
 }

@@ -1,17 +1,16 @@
 /** `auth set`, `auth show` and `auth clear`: servers and tokens stored in profiles. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { mask } from "../profile/mask.ts";
 import {
   changeProfile,
   defaultProfile,
+  mask,
   type ProfileChanges,
   profilePath,
   readProfiles,
 } from "../profile/profile-file.ts";
 
-export async function set(call: Call): Promise<number> {
+export async function set(call: Call): Promise<void> {
   const { options } = call;
   const admin = options.text("admin");
   const given: Record<string, string | boolean | undefined> = {
@@ -31,10 +30,10 @@ export async function set(call: Call): Promise<number> {
   }
   const { path, name } = await current(call);
   await changeProfile(path, { name, isCurrent: options.has("current") }, changes);
-  return answer(call, name, `[OK] Credentials updated for '${name}'`);
+  call.answer({ ok: true, profile: name }, `[OK] Credentials updated for '${name}'`);
 }
 
-export async function clear(call: Call): Promise<number> {
+export async function clear(call: Call): Promise<void> {
   const { options } = call;
   const all = options.has("all") || !(options.has("producer") || options.has("worker"));
   const changes: ProfileChanges = {
@@ -43,10 +42,10 @@ export async function clear(call: Call): Promise<number> {
   };
   const { path, name } = await current(call);
   await changeProfile(path, { name }, changes);
-  return answer(call, name, `[OK] Tokens cleared for '${name}'`);
+  call.answer({ ok: true, profile: name }, `[OK] Tokens cleared for '${name}'`);
 }
 
-export async function show(call: Call): Promise<number> {
+export async function show(call: Call): Promise<void> {
   const { path, profiles } = await readProfiles(profilePath(call.host));
   const { name } = await current(call);
   const masked = Object.entries(profiles).map(([each, profile]) => ({
@@ -57,10 +56,7 @@ export async function show(call: Call): Promise<number> {
     workerToken: mask(profile.workerToken),
     admin: profile.admin,
   }));
-  if (call.json) {
-    call.printJson({ path, profiles: masked });
-    return exitCodes.ok.code;
-  }
+  if (call.json) return call.printJson({ path, profiles: masked });
   call.print(path);
   if (masked.length === 0) call.print("there are no profiles yet; create one with codeq auth set");
   for (const { profile, current: isCurrent, ...fields } of masked) {
@@ -69,7 +65,6 @@ export async function show(call: Call): Promise<number> {
       if (value !== undefined) call.print(`    ${field.padEnd(14)} ${value}`);
     }
   }
-  return exitCodes.ok.code;
 }
 
 async function current(call: Call): Promise<{ path: string; name: string }> {
@@ -77,10 +72,4 @@ async function current(call: Call): Promise<{ path: string; name: string }> {
   const named = call.options.text("profile") ?? (call.host.env["CODEQ_PROFILE"] || undefined);
   const name = named ?? (await readProfiles(path)).currentProfile ?? defaultProfile;
   return { path, name };
-}
-
-function answer(call: Call, profile: string, words: string): number {
-  if (call.json) call.printJson({ ok: true, profile });
-  else call.print(words);
-  return exitCodes.ok.code;
 }

@@ -1,11 +1,8 @@
 /** `backup` and `restore`: copies a running server, and creates a data directory from the copy. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { dataDirectoryOf } from "../local/data-directory.ts";
-import { throwFault } from "../local/exit-of-fault.ts";
-import { serverConfig } from "../local/server-config.ts";
-import { ProgressBar } from "../terminal/progress-bar.ts";
+import { dataDirectoryOf, serverConfig, throwFault } from "../local/data-directory.ts";
+import { ProgressBar } from "../terminal/screen.ts";
 import { bytes, count, counted } from "../terminal/units.ts";
 
 /** A large store takes its time. */
@@ -21,22 +18,18 @@ interface Created {
   }[];
 }
 
-export async function create(call: Call): Promise<number> {
+export async function create(call: Call): Promise<void> {
   const api = await call.api();
   const body = JSON.stringify({ name: call.word(0), full: call.options.has("full") });
   const { text } = await api.post("/admin/backups", body, { waitMs });
   const { directory, files } = JSON.parse(text) as Created;
-  if (call.json) {
-    call.print(text);
-    return exitCodes.ok.code;
-  }
+  if (call.json) return call.print(text);
   for (const file of files) call.print(`${file.store}/${file.file}  ${bytes(file.bytes)}`);
   call.print(`written to ${directory} on the server`);
-  return exitCodes.ok.code;
 }
 
 /** Reads a backup over the network, and stores it here. */
-export async function store(call: Call): Promise<number> {
+export async function store(call: Call): Promise<void> {
   const { positionsIn, receiveBackup } = await import("@codeq/server/data-dir");
   const to = call.options.text("to");
   if (to === undefined) {
@@ -64,18 +57,18 @@ export async function store(call: Call): Promise<number> {
       call.print(`stored in ${to}; codeq backup verify ${to} reads it as a restore would`);
       call.note("files of tasks are not part of it: copy the artifacts of the server as well");
     }
-    return exitCodes.ok.code;
+    return;
   } catch (error) {
     return throwFault(error);
   }
 }
 
-export async function verify(call: Call): Promise<number> {
+export async function verify(call: Call): Promise<void> {
   const { verifyBackup } = await import("@codeq/server/data-dir");
   return told(call, "sound", () => verifyBackup(call.word(0)));
 }
 
-export async function restore(call: Call): Promise<number> {
+export async function restore(call: Call): Promise<void> {
   const { restoreBackup } = await import("@codeq/server/data-dir");
   const { config } = await serverConfig(call);
   const dataDir = dataDirectoryOf(call, config);
@@ -90,7 +83,7 @@ interface Read {
   readonly lastMs: number;
 }
 
-async function told(call: Call, done: string, read: () => Promise<Read>): Promise<number> {
+async function told(call: Call, done: string, read: () => Promise<Read>): Promise<void> {
   try {
     const { stores, lastMs } = await read();
     const last = new Date(lastMs).toISOString();
@@ -101,7 +94,7 @@ async function told(call: Call, done: string, read: () => Promise<Read>): Promis
       const read = `${counted(stores.length, "store")}, ${count(entries)} entries, ${count(records)} log records`;
       call.print(`${done}: ${read}, up to ${last}`);
     }
-    return exitCodes.ok.code;
+    return;
   } catch (error) {
     return throwFault(error);
   }

@@ -1,9 +1,11 @@
 /** `bench`: measures a running server with one small client on this machine. */
-import { limits } from "@codeq/server/command-line";
-import { runLoad, type Spread } from "../bench/load.ts";
+import { type Clock, limits } from "@codeq/server/command-line";
+import type { ApiClient } from "../api/api-client.ts";
+import type { TaskFields } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { ProgressBar } from "../terminal/progress-bar.ts";
+import { pause } from "../host.ts";
+import { ProgressBar } from "../terminal/screen.ts";
 import { count, duration } from "../terminal/units.ts";
 
 export async function run(call: Call): Promise<number> {
@@ -46,4 +48,194 @@ export async function run(call: Call): Promise<number> {
 
 function spreadText({ p50, p99, max }: Spread): string {
   return `p50 ${duration(p50)}  p99 ${duration(p99)}  max ${duration(max)}`;
+}
+
+interface LoadOptions {
+  readonly api: ApiClient;
+  readonly clock: Clock;
+  readonly command: string;
+  readonly tasks: number;
+  readonly payloadBytes: number;
+  /** Requests under way at a time, for producers and for workers each. */
+  readonly concurrency: number;
+  /** Tasks in one request. */
+  readonly batch: number;
+  readonly stopped: AbortSignal;
+  readonly progress: (done: number) => void;
+}
+
+interface LoadReport {
+  readonly tasks: number;
+  readonly seconds: number;
+  readonly tasksPerSecond: number;
+  readonly enqueueMs: Spread;
+  /** From the answer to its enqueue until a task was in the hands of a worker. */
+  readonly pickupMs: Spread;
+  /** From its enqueue until its result was stored. */
+  readonly cycleMs: Spread;
+}
+
+interface Spread {
+  readonly p50: number;
+  readonly p99: number;
+  readonly max: number;
+}
+
+const leaseSeconds = 60;
+const claimWaitSeconds = 1;
+const emptyMs = 5;
+const never = new AbortController().signal;
+
+/**
+ * A small load on a running server: producers create tasks while workers claim and complete them, all over
+ * HTTP from this process. It uses its own queue and leaves no task in it, also when it is stopped early:
+ * then producers stop, and workers complete what is left.
+ */
+async function runLoad(options: LoadOptions): Promise<LoadReport> {
+  const load = new Load(options);
+  const startedMs = options.clock.monotonicMs();
+  const slots = Array.from({ length: options.concurrency });
+  const producers = Promise.all(slots.map(() => load.produce())).finally(() => load.allProduced());
+  await Promise.all([producers, ...slots.map(() => load.work())]);
+  const seconds = (options.clock.monotonicMs() - startedMs) / 1000;
+  await load.empty();
+  return {
+    tasks: load.done,
+    seconds,
+    tasksPerSecond: load.done / seconds,
+    enqueueMs: spreadOf(load.enqueueMs),
+    pickupMs: spreadOf(load.pickupMs),
+    cycleMs: spreadOf(load.cycleMs),
+  };
+}
+
+interface Times {
+  readonly sentMs: number;
+  storedMs: number;
+}
+
+class Load {
+  readonly #options: LoadOptions;
+  readonly #payload: string;
+  readonly #times: Map<string, Times> = new Map();
+  readonly enqueueMs: number[] = [];
+  readonly pickupMs: number[] = [];
+  readonly cycleMs: number[] = [];
+  #begun = 0;
+  #stored = 0;
+  #isProduced = false;
+  done = 0;
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+    const room = Math.max(0, options.payloadBytes - `{"x":""}`.length);
+    this.#payload = `{"x":"${"x".repeat(room)}"}`;
+  }
+
+  async produce(): Promise<void> {
+    const { api, clock, command, tasks, batch, stopped } = this.#options;
+    while (this.#begun < tasks && !stopped.aborted) {
+      const size = Math.min(batch, tasks - this.#begun);
+      this.#begun += size;
+      const task = `{"command":"${command}","payload":${this.#payload}}`;
+      const sentMs = clock.monotonicMs();
+      const ids =
+        batch === 1
+          ? [JSON.parse((await api.post("/tasks", task)).text).id as string]
+          : idsIn((await api.post("/tasks/batch", batchOf(task, size))).text);
+      const storedMs = clock.monotonicMs();
+      this.enqueueMs.push(storedMs - sentMs);
+      this.#stored += ids.length;
+      for (const id of ids) {
+        // A worker may have been faster than the answer.
+        const known = this.#times.get(id);
+        if (known === undefined) this.#times.set(id, { sentMs, storedMs });
+        else this.#finish(id, { sentMs, storedMs }, known.storedMs);
+      }
+    }
+  }
+
+  allProduced(): void {
+    this.#isProduced = true;
+  }
+
+  async work(): Promise<void> {
+    while (!this.#isProduced || this.done < this.#stored) {
+      const claimed = await this.#claim();
+      const takenMs = this.#options.clock.monotonicMs();
+      if (claimed.length === 0) {
+        // A batch claim does not wait by itself.
+        if (this.#options.batch > 1) await pause(this.#options.clock, emptyMs, never);
+        continue;
+      }
+      await this.#complete(claimed);
+      const endedMs = this.#options.clock.monotonicMs();
+      for (const { id } of claimed) {
+        const times = this.#times.get(id);
+        this.done += 1;
+        if (times === undefined) this.#times.set(id, { sentMs: takenMs, storedMs: endedMs });
+        else {
+          this.pickupMs.push(Math.max(0, takenMs - times.storedMs));
+          this.#finish(id, times, endedMs);
+        }
+      }
+      this.#options.progress(this.done);
+    }
+  }
+
+  /** Does what an earlier load may have left behind. */
+  async empty(): Promise<void> {
+    for (;;) {
+      const left = await this.#claim(0);
+      if (left.length === 0) return;
+      await this.#complete(left);
+    }
+  }
+
+  async #claim(waitSeconds = claimWaitSeconds): Promise<readonly TaskFields[]> {
+    const { api, command, batch } = this.#options;
+    const commands = [command];
+    if (batch === 1) {
+      const body = JSON.stringify({ commands, leaseSeconds, waitSeconds });
+      const waitMs = waitSeconds * 1000;
+      const reply = await api.post("/tasks/claim", body, { as: "worker", waitMs });
+      return reply.text === "" ? [] : [JSON.parse(reply.text) as TaskFields];
+    }
+    const body = JSON.stringify({ commands, leaseSeconds, count: batch });
+    const reply = await api.post("/tasks/claim/batch", body, { as: "worker" });
+    if (reply.text === "") return [];
+    return (JSON.parse(reply.text) as { tasks: TaskFields[] }).tasks;
+  }
+
+  async #complete(tasks: readonly TaskFields[]): Promise<void> {
+    const { api, batch } = this.#options;
+    const result = { status: "COMPLETED", result: { ok: true } };
+    if (batch === 1) {
+      const body = JSON.stringify(result);
+      for (const { id } of tasks) await api.post(`/tasks/${id}/result`, body, { as: "worker" });
+      return;
+    }
+    const results = tasks.map(({ id }) => ({ taskId: id, ...result }));
+    await api.post("/tasks/batch/results", JSON.stringify({ results }), { as: "worker" });
+  }
+
+  #finish(id: string, { sentMs }: Times, endedMs: number): void {
+    this.cycleMs.push(endedMs - sentMs);
+    this.#times.delete(id);
+  }
+}
+
+function batchOf(task: string, size: number): string {
+  return `{"tasks":[${Array.from({ length: size }, () => task).join(",")}]}`;
+}
+
+function idsIn(text: string): string[] {
+  const { results } = JSON.parse(text) as { results: { task?: { id: string } }[] };
+  return results.flatMap(({ task }) => (task === undefined ? [] : [task.id]));
+}
+
+function spreadOf(values: number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
+  return { p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? 0 };
 }

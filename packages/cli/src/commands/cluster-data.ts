@@ -2,9 +2,7 @@
 import type { ClusterDataParts, ConvertedData } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { dataDirectoryOf } from "../local/data-directory.ts";
-import { throwFault } from "../local/exit-of-fault.ts";
-import { serverConfig } from "../local/server-config.ts";
+import { dataDirectoryOf, serverConfig, throwFault } from "../local/data-directory.ts";
 import { counted } from "../terminal/units.ts";
 
 export async function init(call: Call): Promise<number> {

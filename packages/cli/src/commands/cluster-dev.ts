@@ -9,8 +9,7 @@ import { join, relative } from "node:path";
 import { launchServer } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { freePortRow } from "../local/free-ports.ts";
-import { type LogLine, readLogLines } from "../local/read-log-lines.ts";
+import { freePortRow, type LogLine, readLogLines } from "../local/server-process.ts";
 
 const ids = ["a", "b", "c"] as const;
 /** For other nodes, for clients of its nats-server, and for the other nats-servers. */

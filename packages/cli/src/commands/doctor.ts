@@ -6,13 +6,18 @@ import {
   checkShards,
   checkStoreFiles,
 } from "../doctor/check-data-directory.ts";
-import { checkClock, checkMemory, checkOpenFiles, checkVersions } from "../doctor/check-machine.ts";
+import {
+  checkClock,
+  checkDurability,
+  checkMemory,
+  checkOpenFiles,
+  checkSync,
+  checkVersions,
+} from "../doctor/check-machine.ts";
 import { checkPorts, checkServer } from "../doctor/check-server.ts";
-import { checkDurability, checkSync } from "../doctor/check-sync.ts";
-import type { Finding, Patient, Verdict } from "../doctor/finding.ts";
-import { fail, ok } from "../doctor/finding.ts";
+import { type Finding, fail, ok, type Patient, type Verdict } from "../doctor/finding.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { serverConfig } from "../local/server-config.ts";
+import { serverConfig } from "../local/data-directory.ts";
 import { counted } from "../terminal/units.ts";
 
 export async function run(call: Call): Promise<number> {

@@ -1,7 +1,7 @@
 /** `dlq groups`: groups failures by their errors. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { printable } from "../terminal/printable.ts";
+import { printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, localMoment } from "../terminal/units.ts";
 import { filterOf } from "./tasks.ts";

@@ -5,8 +5,7 @@ import type { SalvagedTask } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { dataDirectoryOf } from "../local/data-directory.ts";
-import { serverConfig } from "../local/server-config.ts";
+import { dataDirectoryOf, serverConfig } from "../local/data-directory.ts";
 import { counted } from "../terminal/units.ts";
 
 export async function run(call: Call): Promise<number> {

@@ -2,17 +2,14 @@
 import type { MigrationProgress } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { dataDirectoryOf } from "../local/data-directory.ts";
-import { throwFault } from "../local/exit-of-fault.ts";
-import { serverConfig } from "../local/server-config.ts";
-import { ProgressBar } from "../terminal/progress-bar.ts";
+import { dataDirectoryOf, serverConfig, throwFault } from "../local/data-directory.ts";
+import { ProgressBar } from "../terminal/screen.ts";
 import { count, counted } from "../terminal/units.ts";
 
 const shardsMax = 64;
 const titles = { copy: "copying", verify: "verifying" } as const;
 
-export async function migrate(call: Call): Promise<number> {
+export async function migrate(call: Call): Promise<void> {
   const { options } = call;
   const to = options.wholeNumber("to", { min: 1, max: shardsMax });
   if ((to === undefined) !== options.has("abort")) {
@@ -35,13 +32,11 @@ export async function migrate(call: Call): Promise<number> {
   }
 }
 
-function aborted(call: Call, wasUnderWay: boolean): number {
+function aborted(call: Call, wasUnderWay: boolean): void {
   const found = wasUnderWay
     ? "the change was cancelled; the data is unchanged"
     : "there is no unfinished change";
-  if (call.json) call.printJson({ aborted: wasUnderWay });
-  else call.print(found);
-  return exitCodes.ok.code;
+  call.answer({ aborted: wasUnderWay }, found);
 }
 
 interface Migrated {
@@ -51,7 +46,7 @@ interface Migrated {
   readonly setAside: number;
 }
 
-function done(call: Call, migrated: Migrated): number {
+function done(call: Call, migrated: Migrated): void {
   const { from, to, tasks, setAside } = migrated;
   if (call.json) call.printJson(migrated);
   else if (from === to) call.print(`the data already has ${counted(to, "shard")}`);
@@ -61,7 +56,6 @@ function done(call: Call, migrated: Migrated): number {
       call.print(`${counted(setAside, "record")} could not be read and stay in quarantine`);
     call.print(`set shards to ${to} before you start the server`);
   }
-  return exitCodes.ok.code;
 }
 
 /** A bar on a terminal; elsewhere a line for each part of the work. */

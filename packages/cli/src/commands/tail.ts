@@ -1,11 +1,9 @@
 /** `tail`: prints a line for every event of tasks of the token's tenant, live. */
 import type { Call } from "../call.ts";
-import { exitCodes } from "../exit-codes.ts";
 import { count } from "../terminal/units.ts";
-import { eventLine } from "../watch/event-lines.ts";
-import { followFeed } from "../watch/follow-feed.ts";
+import { eventLine, followFeed } from "../watch/events.ts";
 
-export async function run(call: Call): Promise<number> {
+export async function run(call: Call): Promise<void> {
   await followFeed(call, await call.api(), {
     command: call.word(0),
     types: call.options.text("type") ?? "",
@@ -23,5 +21,4 @@ export async function run(call: Call): Promise<number> {
     },
     note: (line) => call.note(line),
   });
-  return exitCodes.ok.code;
 }

@@ -3,7 +3,7 @@ import { limits } from "@codeq/server/command-line";
 import type { TaskFields } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { printable } from "../terminal/printable.ts";
+import { printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, localMoment } from "../terminal/units.ts";
 

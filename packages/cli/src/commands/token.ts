@@ -2,17 +2,15 @@
  * `token`: shows the token in use, its content and permissions, and creates tokens for the configuration of
  * a server.
  */
-
 import type { Reply } from "@codeq/client/command-line";
-import type { ApiClient } from "../api/api-client.ts";
-import { messageIn } from "../api/api-client.ts";
+import { type ApiClient, messageIn } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { mask } from "../profile/mask.ts";
+import { mask } from "../profile/profile-file.ts";
 
 /** Prints the token itself, for use in other programs. */
-export async function show(call: Call): Promise<number> {
+export async function show(call: Call): Promise<void> {
   const { connection } = await call.api();
   const as = call.options.has("worker") ? "worker" : "producer";
   const token = as === "worker" ? connection.workerToken : connection.producerToken;
@@ -24,7 +22,6 @@ export async function show(call: Call): Promise<number> {
   }
   if (call.json) call.printJson({ token: token.value, source: token.source, as });
   else call.print(token.value);
-  return exitCodes.ok.code;
 }
 
 const nobody = "00000000-0000-7000-8000-000000000000";
@@ -77,15 +74,14 @@ export async function verify(call: Call): Promise<number> {
 }
 
 /** Shows what is written in a token, without asking anybody whether it is true. */
-export async function decode(call: Call): Promise<number> {
+export async function decode(call: Call): Promise<void> {
   const given = call.word(0) || (await call.api()).connection.producerToken?.value || "";
   const found = readToken(given, call.host.clock.nowMs());
   if (call.json) call.printJson(found);
   else for (const line of decodedLines(found)) call.print(line);
-  return exitCodes.ok.code;
 }
 
-export interface DecodedToken {
+interface DecodedToken {
   readonly kind: "jwt" | "api key" | "static";
   readonly header?: unknown;
   readonly claims?: Readonly<Record<string, unknown>>;
@@ -135,7 +131,7 @@ const tokenBytes = 24;
 const workerScopes = ["claim", "heartbeat", "abandon", "nack", "result", "subscribe"];
 
 /** Makes a token and says how a server is told to accept it; nothing is sent or stored. */
-export async function create(call: Call): Promise<number> {
+export async function create(call: Call): Promise<void> {
   const { options, host } = call;
   const token = host.random(tokenBytes).toString("base64url");
   const tenantId = options.text("tenant") ?? "main";
@@ -161,5 +157,4 @@ export async function create(call: Call): Promise<number> {
     call.print(token);
     call.note(`to make a server accept the token, set ${variable}='${JSON.stringify([entry])}'`);
   }
-  return exitCodes.ok.code;
 }

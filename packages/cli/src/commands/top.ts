@@ -1,14 +1,12 @@
 /** `top`: a live view of the whole server, from its metrics, and of its workers. */
 import type { Call } from "../call.ts";
 import { type CliError, usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
 import { Screen } from "../terminal/screen.ts";
 import { intervalOf, lookAgain, lookOnce } from "../watch/look.ts";
-import type { Snapshot } from "../watch/snapshot.ts";
-import { type TopLook, topFigures, topLines } from "../watch/top-view.ts";
-import { lookAtWorkers } from "../watch/workers.ts";
+import type { Snapshot } from "../watch/metrics.ts";
+import { lookAtWorkers, type TopLook, topFigures, topLines } from "../watch/top-view.ts";
 
-export async function run(call: Call): Promise<number> {
+export async function run(call: Call): Promise<void> {
   const { host } = call;
   if (!call.json && !host.output.isTerminal) {
     throw usageError("top needs a terminal; use --json when piping", "codeq top --json");
@@ -20,7 +18,7 @@ export async function run(call: Call): Promise<number> {
     const look = async (): Promise<void> => call.printJson(asJson(await looks.next(signal)));
     const away = (error: CliError): void => call.printJson({ away: error.message });
     await lookAgain(host.clock, { look, away, intervalMs, signal });
-    return exitCodes.ok.code;
+    return;
   }
   // The first look comes before the screen, so that its failure is seen as it is.
   await looks.next();
@@ -38,7 +36,6 @@ export async function run(call: Call): Promise<number> {
     },
     away: (error) => screen.draw([call.style.red(error.message), "", ...last]),
   });
-  return exitCodes.ok.code;
 }
 
 /** Remembers the look before. */

@@ -2,7 +2,7 @@
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { printable } from "../terminal/printable.ts";
+import { printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { counted, duration, localMoment } from "../terminal/units.ts";
 

@@ -1,8 +1,7 @@
 /** `why`: explains why a task does not run, or why a worker gets no tasks. */
-import { wholeId } from "../api/whole-id.ts";
+import { wholeId } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
 import { count, counted, localMoment } from "../terminal/units.ts";
 
 interface TaskExplanation {
@@ -43,7 +42,7 @@ interface WorkerExplanation {
   }[];
 }
 
-export async function run(call: Call): Promise<number> {
+export async function run(call: Call): Promise<void> {
   const worker = call.options.text("worker-id");
   const [id] = call.words;
   if ((id === undefined) === (worker === undefined)) {
@@ -55,16 +54,12 @@ export async function run(call: Call): Promise<number> {
       ? `/tasks/${encodeURIComponent(await wholeId(call, id ?? ""))}/explain`
       : `/admin/workers/${encodeURIComponent(worker)}/explain`;
   const { text } = await api.get(path);
-  if (call.json) {
-    call.print(text);
-    return exitCodes.ok.code;
-  }
+  if (call.json) return call.print(text);
   const lines =
     worker === undefined
       ? linesOfTask(JSON.parse(text) as TaskExplanation)
       : linesOfWorker(JSON.parse(text) as WorkerExplanation);
   for (const line of lines) call.print(line);
-  return exitCodes.ok.code;
 }
 
 function linesOfTask(explanation: TaskExplanation): string[] {

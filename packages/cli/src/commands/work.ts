@@ -1,17 +1,17 @@
 /** `work`: runs the tasks of a queue with a command or a module, until it is stopped. */
+
+import { accessSync, constants, statSync } from "node:fs";
+import { delimiter, join, resolve } from "node:path";
 import { CodeqError, codeq } from "@codeq/client";
-import { limits } from "@codeq/server/command-line";
-import { checkCommand } from "../api/create-body.ts";
+import { errors, limits } from "@codeq/server/command-line";
+import { type ApiClient, otherToken } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
-import { usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
+import { CliError, type CliErrorOptions, usageError } from "../cli-error.ts";
+import { checkCommand } from "../payload.ts";
 import { duration, timeOfDay } from "../terminal/units.ts";
-import { doTasks, type WorkEvent } from "../work/do-tasks.ts";
-import { findProgram } from "../work/find-program.ts";
+import { doTasks, type RunTask, type WorkEvent } from "../work/do-tasks.ts";
 import { runCommand } from "../work/run-command.ts";
 import { runModule } from "../work/run-module.ts";
-import type { RunTask } from "../work/run-task.ts";
-import { workerError } from "../work/worker-error.ts";
 
 const leaseMsDefault = 60_000;
 const graceMsDefault = 10_000;
@@ -19,7 +19,7 @@ const concurrencyMax = 1000;
 /** How a task ended, in the words of the glossary; `--json` has the words of the wire. */
 const endWords: Readonly<Record<string, string>> = { requeued: "retried", dlq: "dead letter" };
 
-export async function run(call: Call): Promise<number> {
+export async function run(call: Call): Promise<void> {
   const { options, host } = call;
   const commands = call
     .word(0)
@@ -60,7 +60,6 @@ export async function run(call: Call): Promise<number> {
   } catch (error) {
     throw error instanceof CodeqError ? workerError(error, api) : error;
   }
-  return exitCodes.ok.code;
 }
 
 async function runnerOf(call: Call): Promise<RunTask> {
@@ -131,4 +130,60 @@ function tell(call: Call, event: WorkEvent): void {
 
 function firstLine(text: string): string {
   return text.trim().split("\n")[0] ?? "";
+}
+
+interface ProgramSearch {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly directory: string;
+}
+
+/** Where the system looks when there is no PATH. */
+const pathDefault = "/usr/bin:/bin";
+
+/**
+ * The path of the program that a command line would start, so that a worker with a wrong program name claims no
+ * task; undefined when there is no such program that may be run.
+ */
+function findProgram(program: string, { env, directory }: ProgramSearch): string | undefined {
+  const isWindows = process.platform === "win32";
+  const isPath = program.includes("/") || (isWindows && program.includes("\\"));
+  const folders = isPath ? [""] : (env["PATH"] ?? env["Path"] ?? pathDefault).split(delimiter);
+  const endings = isWindows ? ["", ...(env["PATHEXT"] ?? ".EXE;.CMD").split(";")] : [""];
+  for (const folder of folders) {
+    for (const ending of endings) {
+      const path = resolve(directory, join(folder, program + ending));
+      if (isProgram(path)) return path;
+    }
+  }
+  return undefined;
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    // It is not there, or not for this user.
+    return false;
+  }
+}
+
+/** Turns the error that ends a worker of the client library into a message of this command line. */
+function workerError(error: CodeqError, api: ApiClient): CliError {
+  const url = api.connection.baseUrl.value;
+  const { code, message } = error;
+  const status = Object.hasOwn(errors, code) ? errors[code as keyof typeof errors].http : undefined;
+  const at = { status, cause: error, ...(status === undefined ? {} : { serverCode: code }) };
+  const denied = (): CliErrorOptions => ({
+    ...at,
+    exit: "denied",
+    next: otherToken(api.token("worker")),
+  });
+  if (code === "invalid_option") return new CliError(message, { ...at, exit: "usage" });
+  if (status === 401 || status === 403 || code === "unauthenticated") {
+    return new CliError(`${url} refused: ${message}`, denied());
+  }
+  if (code === "permission_denied") return new CliError(`${url} refused: ${message}`, denied());
+  if (error.retryable) return new CliError(`${url}: ${message}`, { ...at, exit: "unreachable" });
+  return new CliError(`${url} refused: ${message}`, { ...at, exit: "refused" });
 }

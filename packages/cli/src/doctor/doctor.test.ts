@@ -5,8 +5,8 @@ import { test } from "node:test";
 import { DataLock } from "@codeq/server/data-dir";
 import { CliWorld } from "../../test/cli-world.ts";
 import { checkFileSystem } from "./check-data-directory.ts";
+import { judgeSync, measureSync } from "./check-machine.ts";
 import { judgeSkew } from "./check-server.ts";
-import { judgeSync, measureSync } from "./check-sync.ts";
 
 test("a slow disk is warned of, and so is one that is too fast to be true", () => {
   const verdict = (p50Ms: number): string => judgeSync({ p50Ms, p99Ms: p50Ms, writes: 64 }).verdict;

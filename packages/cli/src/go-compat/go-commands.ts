@@ -33,7 +33,7 @@ export const goCommands: readonly CommandRow[] = [
     about: "Shows a task, like get --json.",
     arguments: [{ name: "id", about: "The id of a task." }],
     connects: true,
-    run: async (call) => (await import("../commands/get.ts")).run(call),
+    run: async (call) => (await import("../commands/task.ts")).show(call),
   },
   {
     name: "task result",
@@ -69,7 +69,7 @@ export const goCommands: readonly CommandRow[] = [
       },
     ],
     connects: true,
-    run: async (call) => (await import("./go-worker.ts")).start(call),
+    run: async (call) => (await import("./go-tasks.ts")).start(call),
   },
   {
     name: "queue inspect",

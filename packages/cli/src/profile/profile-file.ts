@@ -18,7 +18,7 @@ export interface Profile {
   readonly admin?: boolean;
 }
 
-export interface ProfileFile {
+interface ProfileFile {
   readonly path: string;
   readonly currentProfile: string | undefined;
   readonly profiles: Readonly<Record<string, Profile>>;
@@ -113,4 +113,12 @@ function notUsable(path: string, why: string): CliError {
     exit: "usage",
     next: "fix the file, or move it away and run codeq auth set again",
   });
+}
+
+const shownChars = 4;
+
+/** A secret in masked form: enough of it to tell it from another one. */
+export function mask(secret: string | undefined): string | undefined {
+  if (secret === undefined) return undefined;
+  return secret.length <= shownChars * 3 ? "****" : `${secret.slice(0, shownChars)}****`;
 }

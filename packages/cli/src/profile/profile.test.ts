@@ -6,8 +6,7 @@ import { CliWorld } from "../../test/cli-world.ts";
 import { Options } from "../options.ts";
 import { connection } from "../shared-options.ts";
 import { type Connection, resolveConnection } from "./connection.ts";
-import { mask } from "./mask.ts";
-import { changeProfile, profilePath, readProfiles } from "./profile-file.ts";
+import { changeProfile, mask, profilePath, readProfiles } from "./profile-file.ts";
 
 /** As the Go command line writes it. */
 const written = `currentProfile: prod

@@ -41,7 +41,7 @@ export const checkCommands: readonly CommandRow[] = [
     about: "Shows the settings of a server started in this environment, with secrets masked.",
     options: [{ name: "changed", about: "Only settings that differ from their defaults." }],
     serverFlags: "accepted",
-    run: async (call) => (await import("../commands/config.ts")).print(call),
+    run: async (call) => (await import("../commands/serve.ts")).printConfig(call),
   },
   {
     name: "log inspect",
@@ -182,7 +182,7 @@ export const checkCommands: readonly CommandRow[] = [
     name: "version",
     group: "check",
     about: "Prints the versions of codeq and Node.",
-    run: async (call) => (await import("../commands/version.ts")).run(call),
+    run: async (call) => (await import("../help.ts")).version(call),
   },
   {
     name: "completion",
@@ -207,6 +207,6 @@ export const checkCommands: readonly CommandRow[] = [
       { name: "command", about: "The command (default: list all commands).", optional: true },
       { name: "verb", about: "The second word of the command.", optional: true },
     ],
-    run: async (call) => (await import("../commands/help.ts")).run(call),
+    run: async (call) => (await import("../help.ts")).help(call),
   },
 ];

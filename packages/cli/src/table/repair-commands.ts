@@ -357,7 +357,7 @@ export const repairCommands: readonly CommandRow[] = [
       { name: "grace", value: "time", about: "Time that the worker gets to stop (default: 30s)." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/cancel.ts")).run(call),
+    run: async (call) => (await import("../commands/task.ts")).cancel(call),
   },
   {
     name: "why",
@@ -386,7 +386,7 @@ export const repairCommands: readonly CommandRow[] = [
     examples: [
       { line: "move 3f2a9c1e mail-slow", about: "move a task to the back of another queue" },
     ],
-    run: async (call) => (await import("../commands/edit.ts")).move(call),
+    run: async (call) => (await import("../commands/task.ts")).move(call),
   },
   {
     name: "run-now",
@@ -395,7 +395,7 @@ export const repairCommands: readonly CommandRow[] = [
     details: [administrator],
     arguments: [id],
     connects: true,
-    run: async (call) => (await import("../commands/edit.ts")).runNow(call),
+    run: async (call) => (await import("../commands/task.ts")).runNow(call),
   },
   {
     name: "reschedule",
@@ -412,7 +412,7 @@ export const repairCommands: readonly CommandRow[] = [
       },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/edit.ts")).reschedule(call),
+    run: async (call) => (await import("../commands/task.ts")).reschedule(call),
   },
   {
     name: "set-priority",
@@ -421,7 +421,7 @@ export const repairCommands: readonly CommandRow[] = [
     details: [waits, administrator],
     arguments: [id, { name: "priority", about: "From 0 to 9, higher first." }],
     connects: true,
-    run: async (call) => (await import("../commands/edit.ts")).setPriority(call),
+    run: async (call) => (await import("../commands/task.ts")).setPriority(call),
   },
   {
     name: "edit",
@@ -433,6 +433,6 @@ export const repairCommands: readonly CommandRow[] = [
       { name: "text", about: "Treat the payload as plain text and send it as a JSON string." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/edit.ts")).payload(call),
+    run: async (call) => (await import("../commands/task.ts")).payload(call),
   },
 ];

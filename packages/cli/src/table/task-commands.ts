@@ -100,7 +100,7 @@ export const taskCommands: readonly CommandRow[] = [
       },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/get.ts")).run(call),
+    run: async (call) => (await import("../commands/task.ts")).show(call),
   },
   {
     name: "result",
@@ -118,7 +118,7 @@ export const taskCommands: readonly CommandRow[] = [
     about: "Lists the files of the result of a task.",
     arguments: [id],
     connects: true,
-    run: async (call) => (await import("../commands/artifacts.ts")).list(call),
+    run: async (call) => (await import("../commands/task.ts")).listArtifacts(call),
   },
   {
     name: "artifacts get",
@@ -129,7 +129,7 @@ export const taskCommands: readonly CommandRow[] = [
       { name: "output", value: "file", about: "Where to; default: its name, in this directory." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/artifacts.ts")).get(call),
+    run: async (call) => (await import("../commands/task.ts")).get(call),
   },
   {
     name: "work",
@@ -196,7 +196,7 @@ export const taskCommands: readonly CommandRow[] = [
       leaseToken,
     ],
     connects: true,
-    run: async (call) => (await import("../commands/lease.ts")).heartbeat(call),
+    run: async (call) => (await import("../commands/task.ts")).heartbeat(call),
   },
   {
     name: "nack",
@@ -213,7 +213,7 @@ export const taskCommands: readonly CommandRow[] = [
       leaseToken,
     ],
     connects: true,
-    run: async (call) => (await import("../commands/lease.ts")).nack(call),
+    run: async (call) => (await import("../commands/task.ts")).nack(call),
   },
   {
     name: "abandon",
@@ -225,7 +225,7 @@ export const taskCommands: readonly CommandRow[] = [
       leaseToken,
     ],
     connects: true,
-    run: async (call) => (await import("../commands/lease.ts")).abandon(call),
+    run: async (call) => (await import("../commands/task.ts")).abandon(call),
   },
   {
     name: "queues",

@@ -36,7 +36,7 @@ const plain: Style = {
   cyan: same,
 };
 
-export interface StyleChoice {
+interface StyleChoice {
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** `--no-color` was given. */
@@ -71,4 +71,9 @@ export function fit(text: string, columns: number): string {
     }
   }
   return kept;
+}
+
+/** Removes control characters from texts that other people chose, because a terminal would execute them. */
+export function printable(text: string): string {
+  return stripVTControlCharacters(text).replace(/\p{Cc}+/gu, " ");
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimClock } from "../../../simulated/src/index.ts";
-import { ProgressBar, progressLine } from "./progress-bar.ts";
+import { ProgressBar, progressLine } from "./screen.ts";
 import { chooseStyle, fit, widthOf } from "./style.ts";
 import { type Column, columnsWithin, tableLines } from "./table.ts";
 import { bytes, count, counted, duration, localMoment, rate } from "./units.ts";

@@ -3,9 +3,8 @@ import type { Clock } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { pause } from "../pause.ts";
-import { MetricsText } from "./metrics-text.ts";
-import { type Snapshot, snapshotOf } from "./snapshot.ts";
+import { pause } from "../host.ts";
+import { MetricsText, type Snapshot, snapshotOf } from "./metrics.ts";
 
 const intervalMsDefault = 1000;
 const intervalMsMin = 100;
@@ -24,7 +23,7 @@ export function intervalOf(call: Call): number {
   throw usageError(`--interval must be at least ${intervalMsMin}ms`);
 }
 
-export interface LookSteps {
+interface LookSteps {
   readonly look: () => Promise<void>;
   readonly away: (error: CliError) => void;
   readonly intervalMs: number;

@@ -1,10 +1,11 @@
 /** The lines of `top`, from two snapshots of the server. */
-import type { Style } from "../terminal/style.ts";
+
+import type { ApiClient } from "../api/api-client.ts";
+import { CliError } from "../cli-error.ts";
+import { printable, type Style } from "../terminal/style.ts";
 import { type Column, columnsWithin, tableLines } from "../terminal/table.ts";
 import { bytes, count, counted, duration, rate, timeOfDay } from "../terminal/units.ts";
-import { type Bucket, between, quantile } from "./histogram.ts";
-import type { QueueSnapshot, Snapshot } from "./snapshot.ts";
-import { type WorkerLook, workerTable } from "./workers.ts";
+import { type Bucket, between, type QueueSnapshot, quantile, type Snapshot } from "./metrics.ts";
 
 export interface TopLook {
   readonly before: Snapshot;
@@ -18,13 +19,13 @@ export interface TopLook {
 }
 
 /** Where the lines are shown. */
-export interface TopFrame {
+interface TopFrame {
   readonly baseUrl: string;
   readonly style: Style;
   readonly columns: number;
 }
 
-export interface QueueRates {
+interface QueueRates {
   readonly queue: string;
   readonly now: QueueSnapshot;
   readonly oldestSeconds: number | null;
@@ -35,7 +36,7 @@ export interface QueueRates {
   readonly latencyP99Ms: number | null;
 }
 
-export interface TopFigures {
+interface TopFigures {
   readonly queues: readonly QueueRates[];
   readonly inPerSecond: number;
   readonly outPerSecond: number;
@@ -157,4 +158,56 @@ function right(title: string, show: (rates: QueueRates) => string): Column<Queue
 
 function msText(ms: number | null): string {
   return ms === null ? "-" : duration(ms);
+}
+
+interface WorkerLook {
+  readonly workerId: string;
+  readonly leases: number;
+  readonly oldestLeaseAt?: string;
+  readonly lastSeenAt?: string;
+  readonly streams: number;
+  readonly connectedAt?: string;
+  readonly client?: string;
+}
+
+/** More than a screen has lines. */
+const workersMax = 100;
+
+/** Undefined when the server does not tell this caller. */
+export async function lookAtWorkers(
+  api: ApiClient,
+  signal?: AbortSignal,
+): Promise<readonly WorkerLook[] | undefined> {
+  try {
+    const { text } = await api.get(`/admin/workers?limit=${workersMax}`, { signal });
+    return (JSON.parse(text) as { workers: readonly WorkerLook[] }).workers;
+  } catch (error) {
+    const isUntold = error instanceof CliError && ["denied", "notFound"].includes(error.exit);
+    if (isUntold) return undefined;
+    throw error;
+  }
+}
+
+/** The busiest first. */
+function workerTable(
+  workers: readonly WorkerLook[],
+  nowMs: number,
+  style: Style,
+): readonly string[] {
+  const since = (time: string | undefined): string =>
+    time === undefined ? "-" : duration(Math.max(0, nowMs - Date.parse(time)));
+  const columns: Column<WorkerLook>[] = [
+    { title: "WORKER", show: ({ workerId }) => printable(workerId) },
+    { title: "RUNNING", align: "right", show: ({ leases }) => count(leases) },
+    { title: "OLDEST", align: "right", show: ({ oldestLeaseAt }) => since(oldestLeaseAt) },
+    { title: "SEEN", align: "right", show: ({ lastSeenAt }) => since(lastSeenAt) },
+    { title: "STREAMS", align: "right", show: ({ streams }) => count(streams) },
+    { title: "CONNECTED", align: "right", show: ({ connectedAt }) => since(connectedAt) },
+    { title: "CLIENT", show: ({ client = "-" }) => printable(client) },
+  ];
+  return tableLines(
+    columns,
+    [...workers].sort((a, b) => b.leases - a.leases),
+    style,
+  );
 }

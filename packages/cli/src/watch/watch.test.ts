@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chooseStyle } from "../terminal/style.ts";
-import { between, bucketsIn, quantile } from "./histogram.ts";
-import { MetricsText } from "./metrics-text.ts";
-import { type Snapshot, snapshotOf } from "./snapshot.ts";
+import { between, bucketsIn, MetricsText, quantile, type Snapshot, snapshotOf } from "./metrics.ts";
 import { topFigures, topLines } from "./top-view.ts";
 
 const plain = chooseStyle({ isTerminal: false, env: {}, refused: false });

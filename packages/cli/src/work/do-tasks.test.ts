@@ -2,8 +2,14 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { task } from "@codeq/client";
 import { testServer } from "@codeq/client/testing";
-import { doTasks, type WorkEvent, type WorkOptions, type WorkSummary } from "./do-tasks.ts";
-import type { RunEnd, RunnableTask } from "./run-task.ts";
+import {
+  doTasks,
+  type RunEnd,
+  type RunnableTask,
+  type WorkEvent,
+  type WorkOptions,
+  type WorkSummary,
+} from "./do-tasks.ts";
 
 const done: RunEnd = { as: "completed", result: "{}" };
 

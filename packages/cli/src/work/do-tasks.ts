@@ -13,7 +13,6 @@ import {
   task,
 } from "@codeq/client";
 import type { Clock } from "@codeq/server/command-line";
-import type { RunEnd, RunTask } from "./run-task.ts";
 
 export type WorkEvent =
   | { readonly event: "claimed"; readonly task: TaskContext }
@@ -201,3 +200,19 @@ function whyOf(end: RunEnd): string | undefined {
   if (end.as === "completed") return undefined;
   return end.as === "failed" ? end.error : end.reason;
 }
+
+/** As much of a task as its runner needs. */
+export type RunnableTask = Pick<
+  TaskContext,
+  "id" | "task" | "payloadText" | "attempt" | "maxAttempts" | "signal"
+>;
+
+/** How a run ended. */
+export type RunEnd =
+  /** `result` is the text of a JSON object. */
+  | { readonly as: "completed"; readonly result: string }
+  /** Not to be tried again. */
+  | { readonly as: "failed"; readonly error: string }
+  | { readonly as: "retry"; readonly reason: string };
+
+export type RunTask = (task: RunnableTask) => Promise<RunEnd>;

@@ -6,8 +6,8 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { CliError, usageError } from "../cli-error.ts";
+import type { RunTask } from "./do-tasks.ts";
 import { resultOf } from "./run-command.ts";
-import type { RunTask } from "./run-task.ts";
 
 interface HandlerContext {
   readonly id: string;

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { systemClock } from "@codeq/server/command-line";
 import { CliWorld } from "../../test/cli-world.ts";
+import type { RunEnd, RunnableTask } from "./do-tasks.ts";
 import { resultOf, runCommand } from "./run-command.ts";
 import { runModule } from "./run-module.ts";
-import type { RunEnd, RunnableTask } from "./run-task.ts";
 
 const task: RunnableTask = {
   id: "id-1",

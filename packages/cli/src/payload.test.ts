@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isJson, parseExact, prettyJson } from "./json-text.ts";
+import { isJson, parseExact, prettyJson } from "./payload.ts";
 
 test("numbers keep the digits they were written with", () => {
   const text = '{"big":12345678901234567890,"small":1.10,"list":[1e400,-0]}';

@@ -1,6 +1,37 @@
-/** The flags with which a server finds free ports when its default ports are in use. */
+/** A server that a command starts: its output as log lines (JSON) or text for people, and free ports for it. */
+
 import { createServer } from "node:net";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import type { Config } from "@codeq/server/config";
+
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  /** All fields of the line. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** The line as it was written. */
+  readonly text: string;
+}
+
+/** Calls back for every log line, up to the end of the output. */
+export function readLogLines(output: Readable, take: (line: LogLine) => void): void {
+  createInterface({ input: output }).on("line", (text) => {
+    const line = logLineIn(text);
+    if (line !== undefined) take(line);
+  });
+}
+
+function logLineIn(text: string): LogLine | undefined {
+  if (!text.startsWith("{")) return undefined;
+  try {
+    const fields = JSON.parse(text) as Record<string, unknown>;
+    return { level: String(fields["level"]), msg: String(fields["msg"]), fields, text };
+  } catch {
+    // Text that happens to begin like JSON.
+    return undefined;
+  }
+}
 
 /** A setting with a port, and the flag that takes any free one instead. */
 const ports = [
@@ -9,7 +40,7 @@ const ports = [
   { setting: "producerStreamAddr", flag: "--producer-stream-addr=:0" },
 ] as const;
 
-export interface FreePorts {
+interface FreePorts {
   readonly flags: readonly string[];
   /** The ports that are taken by other programs. */
   readonly taken: readonly number[];

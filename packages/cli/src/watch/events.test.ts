@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimClock } from "../../../simulated/src/index.ts";
 import { chooseStyle } from "../terminal/style.ts";
-import { CalmLines, eventLine } from "./event-lines.ts";
-import type { TaskEvent } from "./follow-feed.ts";
+import { CalmLines, eventLine, type TaskEvent } from "./events.ts";
 
 const style = chooseStyle({ isTerminal: false, env: {}, refused: false });
 

@@ -1,6 +1,4 @@
 /** The metrics of the server at one moment. Counts are over all tenants and since its start. */
-import { type Bucket, bucketsIn } from "./histogram.ts";
-import type { MetricsText } from "./metrics-text.ts";
 
 export interface QueueSnapshot {
   readonly ready: number;
@@ -113,4 +111,106 @@ function noCounts(): Record<Count, number> {
     failed: 0,
     expired: 0,
   };
+}
+
+export interface Bucket {
+  /** Upper bound. */
+  readonly to: number;
+  /** Observations up to it. */
+  readonly count: number;
+}
+
+/** The buckets of all samples with these labels, added up. */
+export function bucketsIn(
+  metrics: MetricsText,
+  name: string,
+  labels: (labels: Readonly<Record<string, string>>) => boolean = () => true,
+): readonly Bucket[] {
+  const counts = new Map<number, number>();
+  for (const sample of metrics.all(`${name}_bucket`)) {
+    if (!labels(sample.labels)) continue;
+    const text = sample.labels["le"] ?? "";
+    const to = text === "+Inf" ? Number.POSITIVE_INFINITY : Number(text);
+    counts.set(to, (counts.get(to) ?? 0) + sample.value);
+  }
+  return [...counts].map(([to, count]) => ({ to, count })).sort((a, b) => a.to - b.to);
+}
+
+export function between(before: readonly Bucket[], after: readonly Bucket[]): readonly Bucket[] {
+  const earlier = new Map(before.map(({ to, count }) => [to, count]));
+  return after.map(({ to, count }) => ({ to, count: count - (earlier.get(to) ?? 0) }));
+}
+
+/**
+ * Where the given share of the observations lies, evenly spread inside its bucket; undefined when
+ * there are none. In the open last bucket it is the bound before it.
+ */
+export function quantile(buckets: readonly Bucket[], share: number): number | undefined {
+  const total = buckets.at(-1)?.count ?? 0;
+  if (total <= 0) return undefined;
+  const rank = share * total;
+  let from = 0;
+  let below = 0;
+  for (const { to, count } of buckets) {
+    if (count >= rank) {
+      if (!Number.isFinite(to)) return from;
+      const inside = count - below;
+      return inside === 0 ? to : from + ((to - from) * (rank - below)) / inside;
+    }
+    from = to;
+    below = count;
+  }
+  return from;
+}
+
+interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Reads the Prometheus text format, as far as the server writes it. */
+export class MetricsText {
+  readonly #samples: Map<string, Sample[]> = new Map();
+
+  constructor(text: string) {
+    for (const line of text.split("\n")) {
+      const [, name, labels = "", value = ""] =
+        /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/.exec(line) ?? [];
+      if (name === undefined) continue;
+      const samples = this.#samples.get(name) ?? [];
+      samples.push({ labels: labelsIn(labels), value: numberOf(value) });
+      this.#samples.set(name, samples);
+    }
+  }
+
+  has(name: string): boolean {
+    return this.#samples.has(name);
+  }
+
+  all(name: string): readonly Sample[] {
+    return this.#samples.get(name) ?? [];
+  }
+
+  /** The sum over all samples that carry these labels. */
+  value(name: string, labels: Readonly<Record<string, string>> = {}): number {
+    const wanted = Object.entries(labels);
+    return this.all(name)
+      .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
+      .reduce((sum, sample) => sum + sample.value, 0);
+  }
+}
+
+const escaped: Readonly<Record<string, string>> = { n: "\n", '"': '"', "\\": "\\" };
+
+function labelsIn(text: string): Record<string, string> {
+  const labels: Record<string, string> = {};
+  for (const [, name = "", value = ""] of text.matchAll(/(\w+)="((?:\\.|[^"\\])*)"/g)) {
+    labels[name] = value.replace(/\\(.)/g, (_, letter: string) => escaped[letter] ?? letter);
+  }
+  return labels;
+}
+
+function numberOf(text: string): number {
+  if (text === "+Inf") return Number.POSITIVE_INFINITY;
+  return text === "-Inf" ? Number.NEGATIVE_INFINITY : Number(text);
 }

@@ -1,8 +1,0 @@
-/** The version in the manifest of this package. */
-import { readFileSync } from "node:fs";
-
-const manifest = new URL("../package.json", import.meta.url);
-
-export const cliVersion: string = (
-  JSON.parse(readFileSync(manifest, "utf8")) as { version: string }
-).version;
