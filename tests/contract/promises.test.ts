@@ -82,7 +82,7 @@ test(
       assert.equal(await server.claim({ waitSeconds }), undefined);
     }
     assert.equal(server.clock.timers, 0);
-    assert.equal(server.core.broker.claims.lines.size, 0);
+    assert.equal(server.core.broker.claims.waiting.size, 0);
   },
 );
 

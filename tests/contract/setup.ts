@@ -448,7 +448,7 @@ function waitingAt(queue: Queue, kind: "claims" | "results"): number {
     return kind === "claims" ? queue.waitingClaims : queue.waitingResults;
   }
   const { claims, results } = queue as Broker;
-  return kind === "claims" ? claims.lines.size : results.size;
+  return kind === "claims" ? claims.waiting.size : results.size;
 }
 
 /** A server of its own for one test. */

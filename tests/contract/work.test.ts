@@ -160,7 +160,7 @@ test("a waiting claim is capped at 30 seconds and then answers 204", onlyWith.br
   const pending = server.post("/tasks/claim", { waitSeconds: 1e9 }, "worker-acme");
   await server.untilWaiting(1);
   await server.clock.advance(29_999);
-  assert.equal(server.core.broker.claims.lines.size, 1);
+  assert.equal(server.core.broker.claims.waiting.size, 1);
   await server.clock.advance(1);
   assert.equal((await pending).status, 204);
 });

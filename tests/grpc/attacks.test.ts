@@ -185,7 +185,7 @@ test("a message in pieces is taken, one in thousands of them is not, and the con
   const reason = 'codeq_streams_closed_total{kind="worker",reason="bad_input"}';
   assert.equal(await server.api.metric(reason), 1);
   assert.equal(connection.isClosed, false);
-  assert.equal(server.api.core.broker.claims.lines.size, 1);
+  assert.equal(server.api.core.broker.claims.waiting.size, 1);
 });
 
 test("a connection that breaks behind any byte of a conversation leaves nothing behind", async (t) => {
@@ -270,7 +270,7 @@ test("S8: what the Readys of a stream ask for has a limit", async (t) => {
   await call.expectSilence();
   const { error } = await call.ask({ ready: { commands: ["c"] } });
   assert.deepEqual(error, { message: "too many outstanding Readys", code: "ResourceExhausted" });
-  assert.equal(server.api.core.broker.claims.lines.size, 32);
+  assert.equal(server.api.core.broker.claims.waiting.size, 32);
 });
 
 test("S8: one tenant fills at most half of the lines, and the others still wait in theirs", async (t) => {

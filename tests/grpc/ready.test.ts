@@ -253,7 +253,7 @@ test("a Ready that cannot be served is refused, and the stream goes on", async (
     await call.expectSilence();
     call.close();
   }
-  assert.equal(server.api.core.broker.claims.lines.size, 0);
+  assert.equal(server.api.core.broker.claims.waiting.size, 0);
 });
 
 test("a lease of zero or less is the default one", async (t) => {

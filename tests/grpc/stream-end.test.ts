@@ -247,7 +247,7 @@ test("a shutdown ends streams with OK at once, also with Readys that wait", asyn
   assert.deepEqual(await worker.ended, ok);
   assert.deepEqual(await producer.ended, ok);
   assert.deepEqual(await silent.ended, ok);
-  assert.equal(server.api.core.broker.claims.lines.size, 0);
+  assert.equal(server.api.core.broker.claims.waiting.size, 0);
   for (const each of [worker, producer, silent]) each.close();
   await closed;
 });

@@ -641,9 +641,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "quotasHold",
     bug: "a batch claim gets all that it asks for as long as there is one lease left",
     plants: {
-      core: ({ broker: { room } }) => {
-        const leases = room.leases.bind(room);
-        room.leases = (tenantId) => (leases(tenantId) > 0 ? 1000 : 0);
+      core: ({ broker: { quotas } }) => {
+        const left = quotas.leasesLeft.bind(quotas);
+        quotas.leasesLeft = (tenantId) => (left(tenantId) > 0 ? 1000 : 0);
       },
     },
   },
@@ -651,8 +651,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "quotasHold",
     bug: "whoever is over its quota may still create",
     plants: {
-      core: ({ broker: { room } }) => {
-        room.exceededByTask = () => undefined;
+      core: ({ broker: { quotas } }) => {
+        quotas.exceededByTask = () => undefined;
       },
     },
   },

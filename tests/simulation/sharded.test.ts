@@ -4,7 +4,7 @@ import type { Task } from "@codeq/queue";
 import type { ClaimRequest } from "../../packages/server/src/core/broker/claim.ts";
 import { RemoteShard } from "../../packages/server/src/core/shards/remote-shard.ts";
 import { Router } from "../../packages/server/src/core/shards/router.ts";
-import { SharedRoom } from "../../packages/server/src/core/shards/shared-room.ts";
+import { SharedUsage } from "../../packages/server/src/core/shards/shared-usage.ts";
 import { campaignLength } from "../campaign-length.ts";
 import { trackNoPromises } from "../untracked-promises.ts";
 import { type ShardedOutcome, simulateShards } from "./sharded-run.ts";
@@ -89,7 +89,7 @@ const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "what a shard has carried out is counted twice",
     says: /what the router counts/,
-    plant: () => replace(SharedRoom.prototype, "carriedOut", () => () => {}),
+    plant: () => replace(SharedUsage.prototype, "carriedOut", () => () => {}),
   },
   {
     bug: "an idempotency key has a task in two shards",
@@ -140,7 +140,7 @@ const plantedBugs: readonly PlantedBug[] = [
     bug: "leases under way to a shard are not counted",
     says: /leases, the quota is/,
     plant: () =>
-      replace(SharedRoom.prototype, "send", () => () => {
+      replace(SharedUsage.prototype, "send", () => () => {
         // Nothing is noted.
       }),
   },

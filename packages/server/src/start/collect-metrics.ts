@@ -102,7 +102,7 @@ export function collectBrokerMetrics(metrics: Metrics, broker: Broker, clock: Cl
     [...broker.queues.all()].map(({ name, counts }) => [counts.dead, name]),
   );
   metrics.waiters.collect(() => [
-    [broker.claims.lines.size, "claim"],
+    [broker.claims.waiting.size, "claim"],
     [broker.results.size, "result"],
   ]);
   metrics.readyWindowEntries.collect(() => [[broker.queues.windowEntries]]);

@@ -67,7 +67,7 @@ import {
 import { removalOfTriage, type Triage, writeOfTriage } from "../records/triage-record.ts";
 import { cleanUp } from "../search/clean-up.ts";
 import { explain, lookAt } from "../search/explain.ts";
-import type { AskingWorker, Explained, QueueLook } from "../search/explained.ts";
+import type { Explained, QueueLook, WaitingWorker } from "../search/explained.ts";
 import {
   type FailureGroups,
   findFailureGroups,
@@ -89,7 +89,6 @@ import { QueueSeries } from "../series/queue-series.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
 import type { Position, QueueName, Store } from "../store/store.ts";
 import type { DrawId } from "../task-ids.ts";
-import { askingWorkers } from "./asking-workers.ts";
 import type { Claim } from "./claim.ts";
 import { Claims } from "./claims.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
@@ -118,7 +117,7 @@ import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
-import { TenantRoom } from "./tenant-room.ts";
+import { TenantQuotas } from "./tenant-quotas.ts";
 import { allowedPriority, nearestPriority, withAllowedPriority } from "./topic-rules.ts";
 import type {
   ClaimedTask,
@@ -162,8 +161,7 @@ export class Broker implements Queue {
   readonly delayed: DelayedTasks;
   readonly claims: Claims;
   readonly results: ResultWaiters;
-  /** What the quotas leave. */
-  readonly room: TenantRoom;
+  readonly quotas: TenantQuotas;
   readonly reads: TaskReads;
   readonly webhooks: Webhooks;
   readonly #search: TaskSearch;
@@ -186,12 +184,15 @@ export class Broker implements Queue {
     this.delayed = new DelayedTasks(store, options.delayedInMemoryMax);
     this.#index = new MemoryIndex(this);
     const { queues } = this;
-    this.room = new TenantRoom({ quotas: options.quotas, queues, store });
+    this.quotas = new TenantQuotas(options.quotas, (tenantId) => {
+      const { pending = 0, leased = 0 } = queues.findTenant(tenantId) ?? {};
+      return { pending, leased, storedBytes: store.storedBytes(tenantId) };
+    });
     this.claims = new Claims({
       clock,
       store,
       queues,
-      room: this.room,
+      quotas: this.quotas,
       give: (changes, claim, tasks) => this.#apply(changes, claim, tasks),
       lapse: (id) => this.lapse([id]),
     });
@@ -223,7 +224,7 @@ export class Broker implements Queue {
     const fault = this.#fault();
     if (fault !== undefined) return fault;
     if (input.idempotencyKey !== "" && this.#replay(input, waiter, item)) return undefined;
-    const exceeded = this.room.exceededByTask(input.tenantId, input.payloadBytes);
+    const exceeded = this.quotas.exceededByTask(input.tenantId, input.payloadBytes);
     if (exceeded !== undefined) return { code: "quota_exceeded", exceeded };
     const topic = this.#topicOf(input);
     const priority = topic && allowedPriority(topic, input.priority);
@@ -414,7 +415,7 @@ export class Broker implements Queue {
     this.store.assertWritable();
     const task = this.reads.find(of);
     if (task === undefined) return { ok: false, code: "task_unknown" };
-    const exceeded = this.room.exceededByBytes(of.tenantId, artifact.bytes ?? 0);
+    const exceeded = this.quotas.exceededByBytes(of.tenantId, artifact.bytes ?? 0);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const outcome = attach(task, of.owner, artifact, limits.artifactsMax);
     if (!outcome.ok) return outcome;
@@ -425,7 +426,7 @@ export class Broker implements Queue {
   }
 
   exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
-    return this.room.exceededByBytes(tenantId, bytes);
+    return this.quotas.exceededByBytes(tenantId, bytes);
   }
 
   /** Which files a task names. */
@@ -493,8 +494,8 @@ export class Broker implements Queue {
     return lookAt(this.queues, of, this.#options.clock);
   }
 
-  asking(tenantId: TenantId): readonly AskingWorker[] {
-    return askingWorkers(this.claims.lines, tenantId);
+  waitingWorkers(tenantId: TenantId): readonly WaitingWorker[] {
+    return this.claims.waiting.workersOf(tenantId);
   }
 
   /** Carries out an action of an administrator on a task. */
@@ -509,7 +510,7 @@ export class Broker implements Queue {
     if (action.kind === "delete") return this.#deleteOne(task);
     this.store.assertWritable();
     if (action.kind === "replayAs") return this.#replayAs(task, action.changes);
-    const exceeded = exceededBy(this.room, of, action);
+    const exceeded = exceededBy(this.quotas, of, action);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { clock } = this.#options;
     const retention = this.#retentionOf(task);
@@ -528,7 +529,7 @@ export class Broker implements Queue {
   async #replayAs(task: Task, { payload, ...rest }: ReplayChanges): Promise<Acted> {
     const text = payload ?? this.store.payload(task);
     const payloadBytes = Buffer.byteLength(text);
-    const exceeded = this.room.exceededByTask(task.tenantId, payloadBytes);
+    const exceeded = this.quotas.exceededByTask(task.tenantId, payloadBytes);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { clock, ids } = this.#options;
     const nowMs = clock.nowMs();
@@ -649,11 +650,11 @@ export class Broker implements Queue {
   }
 
   isCrowded(tenantId: TenantId): boolean {
-    return this.claims.lines.areCrowded(tenantId);
+    return this.claims.waiting.areCrowded(tenantId);
   }
 
   exceededByLease(tenantId: TenantId): Exceeded | undefined {
-    return this.room.exceededByLease(tenantId);
+    return this.quotas.exceededByLease(tenantId);
   }
 
   get state(): EngineState {
@@ -729,7 +730,7 @@ export class Broker implements Queue {
 
   /** Ends all waits, for a shutdown. */
   stopWaiting(): void {
-    this.claims.lines.finishAll();
+    this.claims.waiting.finishAll();
     this.results.finishAll();
   }
 
@@ -884,7 +885,7 @@ export class Broker implements Queue {
   #serve({ before, after }: Change, queue: ReturnType<MemoryIndex["apply"]>): void {
     if (after?.place.in === "ready") this.claims.serve(queue);
     else if (queue.isLimited && before?.place.in === "leased") this.claims.serve(queue);
-    if (this.room.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
+    if (this.quotas.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
   }
 
   /** The same as a promise, for what is not in a hurry. */

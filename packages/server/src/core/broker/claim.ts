@@ -3,8 +3,8 @@
  * of the answer. It is answered once, with no tasks when its time is up.
  */
 import type { TenantId, WorkerId } from "@codeq/queue";
-import type { ClaimLine } from "./claim-line.ts";
 import type { ClaimedTask, Refused, Waiter } from "./verbs.ts";
+import type { WaitList } from "./wait-list.ts";
 
 export interface ClaimRequest {
   readonly tenantId: TenantId;
@@ -29,7 +29,7 @@ export abstract class Claim implements Waiter<readonly ClaimedTask[]> {
   /** Grows with every claim that waits; written by the lines, like what follows. */
   ticket = 0;
   isWaiting = false;
-  lines: readonly ClaimLine[] = [];
+  waitLists: readonly WaitList[] = [];
   /** On the monotonic clock: until when it waits, for who takes it out of line and puts it back. */
   waitUntilMs = 0;
   cancelTimer: (() => void) | undefined = undefined;

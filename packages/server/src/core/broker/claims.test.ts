@@ -140,7 +140,7 @@ test("a waiting claim is served in the turn in which the task is enqueued, by th
   await settle();
   const task = enqueueNow(broker);
   assert.equal(broker.counts(acme, "work").leased, 1);
-  assert.equal(broker.claims.lines.size, 0);
+  assert.equal(broker.claims.waiting.size, 0);
   assert.deepEqual(
     (await waiting).map((each) => each.task.id),
     [task.id],
@@ -164,7 +164,7 @@ test("those who wait are served in the order they came, whatever they wait for",
   for (const command of ["b", "b", "a", "a"]) enqueueNow(broker, { command });
   await settle();
   assert.deepEqual(served.sort(), ["any:b", "both:b", "last:a", "one:a"]);
-  assert.equal(broker.claims.lines.size, 0);
+  assert.equal(broker.claims.waiting.size, 0);
 });
 
 test("whoever came first gets the task: one who takes any, or one who takes this", async () => {

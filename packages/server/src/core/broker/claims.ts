@@ -18,10 +18,10 @@ import {
 import type { Clock } from "../clock.ts";
 import type { Position, Store } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
-import { ClaimLines } from "./claim-lines.ts";
 import { QueueState, type Queues, type TenantState } from "./queue-state.ts";
-import type { TenantRoom } from "./tenant-room.ts";
+import type { TenantQuotas } from "./tenant-quotas.ts";
 import type { ClaimedTask } from "./verbs.ts";
+import { WaitingClaims } from "./waiting-claims.ts";
 
 interface Pick {
   readonly queue: QueueState;
@@ -55,7 +55,7 @@ export interface ClaimsParts {
   readonly clock: Clock;
   readonly store: Store;
   readonly queues: Queues;
-  readonly room: TenantRoom;
+  readonly quotas: TenantQuotas;
   /** Carries out what a claim gets and answers it with the tasks. */
   readonly give: (changes: readonly Change[], claim: Claim, tasks: readonly ClaimedTask[]) => void;
   /** Ends a task that nobody began in time, now; the promise is for when that is durable. */
@@ -63,14 +63,14 @@ export interface ClaimsParts {
 }
 
 export class Claims {
-  readonly lines: ClaimLines;
+  readonly waiting: WaitingClaims;
   readonly #parts: ClaimsParts;
   /** Changes when memory is rebuilt, so that a scan that began before is not mixed into it. */
   #generation = 0;
 
   constructor(parts: ClaimsParts) {
     this.#parts = parts;
-    this.lines = new ClaimLines(parts.clock, parts.queues);
+    this.waiting = new WaitingClaims(parts.clock, parts.queues);
   }
 
   /** Up to `count` tasks, as soon as there is one; none when the wait is over. */
@@ -89,14 +89,14 @@ export class Claims {
       );
       return;
     }
-    if (claim.waitMs > 0) this.lines.wait(claim);
+    if (claim.waitMs > 0) this.waiting.wait(claim);
     else claim.durable(nothing);
   }
 
   /** Nobody waits for the answer any more: it is none, unless tasks are on their way already. */
   cancel(claim: Claim): void {
     claim.isCancelled = true;
-    this.lines.finish(claim);
+    this.waiting.finish(claim);
   }
 
   /** Work may have become ready in the queue: serves whoever waits for it. */
@@ -107,7 +107,7 @@ export class Claims {
 
   /** A lease may have ended: serves those of the tenant who were held back for lack of one. */
   serveHeldBack({ tenant, tenantId }: QueueState): void {
-    if (!tenant.isHeldBack || this.#parts.room.leases(tenantId) === 0) return;
+    if (!tenant.isHeldBack || this.#parts.quotas.leasesLeft(tenantId) === 0) return;
     tenant.isHeldBack = false;
     this.#serveFrom(tenant);
   }
@@ -129,7 +129,7 @@ export class Claims {
   /** Who has waited longest for work of the queue, or of all queues of a tenant, while there is some. */
   #next(work: QueueState | TenantState): Claim | undefined {
     if (work instanceof QueueState)
-      return work.topPriority >= 0 ? this.lines.next(work) : undefined;
+      return work.topPriority >= 0 ? this.waiting.next(work) : undefined;
     let oldest: Claim | undefined;
     for (const queue of work.queues.values()) {
       const claim = this.#next(queue);
@@ -143,14 +143,14 @@ export class Claims {
   /** Memory is about to be rebuilt: what was read before is not mixed into it. */
   restart(): void {
     this.#generation += 1;
-    this.lines.finishAll();
+    this.waiting.finishAll();
   }
 
   /** How many tasks the tenant may be given now, or what keeps it from getting any. */
   allowance(tenantId: TenantId): number | "storage" | "lease_quota" {
-    const { store, room } = this.#parts;
+    const { store, quotas } = this.#parts;
     if (store.state !== "open") return "storage";
-    return room.leases(tenantId) || "lease_quota";
+    return quotas.leasesLeft(tenantId) || "lease_quota";
   }
 
   /** Gives the claim what there is: whether there was anything, or what has to be read first. */
@@ -181,7 +181,7 @@ export class Claims {
       break;
     }
     if (tasks.length === 0) return false;
-    this.lines.leave(claim);
+    this.waiting.leave(claim);
     claim.isServed = true;
     try {
       this.#parts.give(changes, claim, tasks);

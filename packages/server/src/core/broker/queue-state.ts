@@ -8,16 +8,16 @@ import type { QueuePause } from "../records/pause-record.ts";
 import type { Topic } from "../records/topic-record.ts";
 import { type QueueFlow, QueueFlows } from "../series/queue-flows.ts";
 import type { Position } from "../store/store.ts";
-import { ClaimLine } from "./claim-line.ts";
+import { QueueMap, TenantQueues, type WaitingQueue } from "./queue-map.ts";
 import { ReadyWindow } from "./ready-window.ts";
+import { WaitList } from "./wait-list.ts";
 
 /** Of all windows together: 24 bytes each, behind the first few thousand of a window. */
 const allWindowsEntriesMax = 1_048_576;
 /** What a window may always read, so that every queue gets on however many there are. */
 const refillRoomMin = 16;
-const idleQueuesMax = 1024;
 
-export class QueueState {
+export class QueueState implements WaitingQueue {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly tenant: TenantState;
@@ -25,7 +25,7 @@ export class QueueState {
   readonly alone: readonly QueueState[] = [this];
   /** By priority; made when the first task of it arrives. */
   readonly #windows: (ReadyWindow | undefined)[] = [];
-  readonly waiters: ClaimLine = new ClaimLine();
+  readonly waiters: WaitList = new WaitList();
   readonly flow: QueueFlow;
   #counts: Counts = noCounts();
   /** A bit for each priority that has ready tasks. */
@@ -171,90 +171,31 @@ export class QueueState {
 /** Behind every position in the delayed index. */
 export const everything: Position = { number: Number.POSITIVE_INFINITY, id: "" as TaskId };
 
-export class TenantState {
-  readonly queues: Map<string, QueueState> = new Map();
-  /** Claims for whatever command has work. */
-  readonly anyWaiters: ClaimLine = new ClaimLine();
-  /** In how many lines its claims stand. */
-  waiting = 0;
+export class TenantState extends TenantQueues<QueueState> {
   /** Tasks that are ready or delayed, and leases, over all of its queues. */
   pending = 0;
   leased = 0;
-  /** A claim was not served because the tenant has all the leases it may have. */
-  isHeldBack = false;
 }
 
-export class Queues {
-  readonly #tenants: Map<TenantId, TenantState> = new Map();
-  readonly flows: QueueFlows = new QueueFlows();
+export class Queues extends QueueMap<QueueState, TenantState> {
+  readonly flows: QueueFlows;
   /** Tasks in all windows together; bounded so that many small queues cost no more than one large. */
   windowEntries = 0;
   /** How many queues have a topic. */
   topics = 0;
-  #size = 0;
-  #dropAt = idleQueuesMax;
 
-  tenant(tenantId: TenantId): TenantState {
-    let tenant = this.#tenants.get(tenantId);
-    if (tenant === undefined) {
-      tenant = new TenantState();
-      this.#tenants.set(tenantId, tenant);
-    }
-    return tenant;
-  }
-
-  /** The queue, made when it is missing. */
-  queue(tenantId: TenantId, name: string): QueueState {
-    let queue = this.find(tenantId, name);
-    if (queue === undefined) {
-      if (this.#size >= this.#dropAt) this.#dropIdle();
-      const tenant = this.tenant(tenantId);
-      queue = new QueueState(this.flows.of(tenantId, name), tenant);
-      tenant.queues.set(name, queue);
-      this.#size += 1;
-    }
-    return queue;
+  constructor() {
+    const flows = new QueueFlows();
+    super({
+      tenant: () => new TenantState(),
+      queue: (name, tenantId, tenant) => new QueueState(flows.of(tenantId, name), tenant),
+    });
+    this.flows = flows;
   }
 
   setTopic(queue: QueueState, topic: Topic | undefined): void {
     this.topics += Number(topic !== undefined) - Number(queue.topic !== undefined);
     queue.topic = topic;
-  }
-
-  /** The queue, when it has tasks or waiters. */
-  find(tenantId: TenantId, name: string): QueueState | undefined {
-    return this.#tenants.get(tenantId)?.queues.get(name);
-  }
-
-  /** The tenant, when it has queues or waiters. */
-  findTenant(tenantId: TenantId): TenantState | undefined {
-    return this.#tenants.get(tenantId);
-  }
-
-  /** Every tenant that has queues or waiters. */
-  tenants(): Iterable<readonly [TenantId, TenantState]> {
-    return this.#tenants;
-  }
-
-  *all(): Generator<QueueState> {
-    for (const tenant of this.#tenants.values()) yield* tenant.queues.values();
-  }
-
-  ofTenant(tenantId: TenantId): Iterable<QueueState> {
-    return this.#tenants.get(tenantId)?.queues.values() ?? [];
-  }
-
-  /** Forgets the queues that have nothing in them, once there may be many. */
-  #dropIdle(): void {
-    this.#size = 0;
-    for (const [tenantId, tenant] of this.#tenants) {
-      for (const queue of tenant.queues.values()) {
-        if (queue.isIdle) tenant.queues.delete(queue.name);
-      }
-      this.#size += tenant.queues.size;
-      if (tenant.queues.size === 0 && tenant.anyWaiters.size === 0) this.#tenants.delete(tenantId);
-    }
-    this.#dropAt = Math.max(idleQueuesMax, this.#size * 2);
   }
 
   /** How many tasks a window may be filled with. */
@@ -281,10 +222,9 @@ export class Queues {
     return taken;
   }
 
-  clear(): void {
-    this.#tenants.clear();
+  override clear(): void {
+    super.clear();
     this.topics = 0;
-    this.#size = 0;
     this.windowEntries = 0;
   }
 }

@@ -21,7 +21,7 @@ import type { BackupReading } from "../backup/backups.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Counts } from "../records/counts.ts";
 import type { Topic } from "../records/topic-record.ts";
-import type { AskingWorker } from "../search/explained.ts";
+import type { WaitingWorker } from "../search/explained.ts";
 import type { TaskFilter, TaskPlace } from "../search/task-filter.ts";
 import type { Flow } from "../series/flow.ts";
 import type { QueueName } from "../store/store.ts";
@@ -87,7 +87,7 @@ export interface Queue extends Asked {
   /** What so many more bytes of the tenant would exceed. */
   exceededByBytes(tenantId: TenantId, bytes: number): MaybePromise<Exceeded | undefined>;
   /** Which workers of the tenant wait for tasks. */
-  asking(tenantId: TenantId): readonly AskingWorker[];
+  waitingWorkers(tenantId: TenantId): readonly WaitingWorker[];
   /** What becomes of the results that are posted. */
   readonly webhooks: AskedWebhooks;
 

@@ -46,7 +46,7 @@ export interface QueueLook {
 }
 
 /** A worker that waits for tasks. */
-export interface AskingWorker {
+export interface WaitingWorker {
   readonly workerId: WorkerId;
   /** Claims of it that wait. */
   readonly claims: number;
@@ -54,6 +54,6 @@ export interface AskingWorker {
   readonly queues: readonly string[] | undefined;
 }
 
-export function asksFor({ queues }: AskingWorker, queue: string): boolean {
+export function asksFor({ queues }: WaitingWorker, queue: string): boolean {
   return queues === undefined || queues.includes(queue);
 }

@@ -13,6 +13,7 @@ import {
   type TenantId,
 } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
+import type { TenantQuotas } from "../broker/tenant-quotas.ts";
 import type { NotAllowedPriority } from "../broker/verbs.ts";
 import { isShort } from "../store/short-texts.ts";
 
@@ -112,18 +113,12 @@ export function takenBy(action: TaskAction): {
   return { pending: action.kind === "replay" || action.kind === "replayAs" ? 1 : 0, storedBytes };
 }
 
-/** What the quotas of a tenant leave. */
-interface Room {
-  exceededByTask(tenantId: TenantId, bytes: number): Exceeded | undefined;
-  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined;
-}
-
 export function exceededBy(
-  room: Room,
+  quotas: TenantQuotas,
   { tenantId }: TaskOf,
   action: TaskAction,
 ): Exceeded | undefined {
   const { pending, storedBytes } = takenBy(action);
-  if (pending > 0) return room.exceededByTask(tenantId, 0);
-  return storedBytes > 0 ? room.exceededByBytes(tenantId, storedBytes) : undefined;
+  if (pending > 0) return quotas.exceededByTask(tenantId, 0);
+  return storedBytes > 0 ? quotas.exceededByBytes(tenantId, storedBytes) : undefined;
 }

@@ -8,12 +8,12 @@
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import type { Claim } from "../broker/claim.ts";
-import { ClaimLines } from "../broker/claim-lines.ts";
 import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
+import { WaitingClaims } from "../broker/waiting-claims.ts";
 import type { Clock } from "../clock.ts";
 import type { RemoteShard } from "./remote-shard.ts";
 import { type Hint, type RoutedQueue, RoutedQueues } from "./routed-queues.ts";
-import type { SharedRoom } from "./shared-room.ts";
+import type { SharedUsage } from "./shared-usage.ts";
 import type { notes, ValueOf } from "./wire.ts";
 
 const nothing: readonly ClaimedTask[] = [];
@@ -32,14 +32,14 @@ interface AskedFor {
 
 export interface RoutedClaimsParts {
   readonly shards: readonly RemoteShard[];
-  readonly room: SharedRoom;
+  readonly usage: SharedUsage;
   readonly clock: Clock;
   /** Whether a shard takes claims now. */
   readonly isOpen: (shard: number) => boolean;
 }
 
 export class RoutedClaims {
-  readonly lines: ClaimLines;
+  readonly waiting: WaitingClaims;
   readonly #parts: RoutedClaimsParts;
   readonly queues: RoutedQueues;
   /** Called with every queue that a shard told something of. */
@@ -58,11 +58,7 @@ export class RoutedClaims {
     this.#parts = parts;
     this.queues = new RoutedQueues(parts.shards.length);
     this.#asked = parts.shards.map(() => []);
-    this.lines = new ClaimLines(parts.clock, this.queues);
-  }
-
-  get knownQueues(): number {
-    return this.queues.size;
+    this.waiting = new WaitingClaims(parts.clock, this.queues);
   }
 
   claim(claim: Claim): void {
@@ -72,20 +68,20 @@ export class RoutedClaims {
     }
     claim.waitUntilMs = this.#parts.clock.monotonicMs() + claim.waitMs;
     if (this.#send(claim)) return;
-    if (claim.waitMs > 0) this.lines.wait(claim);
+    if (claim.waitMs > 0) this.waiting.wait(claim);
     else claim.durable(nothing);
   }
 
   /** Nobody waits for the answer any more: it is none, unless the claim is with a shard already. */
   cancel(claim: Claim): void {
     claim.isCancelled = true;
-    this.lines.finish(claim);
+    this.waiting.finish(claim);
   }
 
   /** Ends all waits; what comes back from a shard without tasks does not wait on. */
   stopWaiting(): void {
     for (const claim of this.#away) claim.waitUntilMs = Number.NEGATIVE_INFINITY;
-    this.lines.finishAll();
+    this.waiting.finishAll();
   }
 
   hint(
@@ -186,18 +182,18 @@ export class RoutedClaims {
 
   #serveTenant(tenantId: TenantId): void {
     const tenant = this.queues.findTenant(tenantId);
-    if (tenant === undefined || this.#parts.room.leases(tenantId) === 0) return;
+    if (tenant === undefined || this.#parts.usage.quotas.leasesLeft(tenantId) === 0) return;
     tenant.isHeldBack = false;
     for (const queue of [...tenant.queues.values()]) this.#serveQueue(queue);
   }
 
   #serveQueue(queue: RoutedQueue): void {
     while (this.#hasWork(queue)) {
-      const claim = this.lines.next(queue);
+      const claim = this.waiting.next(queue);
       if (claim === undefined) return;
-      this.lines.leave(claim);
+      this.waiting.leave(claim);
       if (this.#send(claim)) continue;
-      this.#waitOn(claim);
+      this.#waitAgain(claim);
       return;
     }
   }
@@ -207,9 +203,9 @@ export class RoutedClaims {
     return hints.some(({ ready, asked }, shard) => ready > asked && this.#parts.isOpen(shard));
   }
 
-  #waitOn(claim: Claim): void {
+  #waitAgain(claim: Claim): void {
     const leftMs = claim.waitUntilMs - this.#parts.clock.monotonicMs();
-    if (leftMs > 0 && !claim.isCancelled) this.lines.waitOn(claim, leftMs);
+    if (leftMs > 0 && !claim.isCancelled) this.waiting.waitAgain(claim, leftMs);
     else claim.durable(nothing);
   }
 
@@ -219,7 +215,10 @@ export class RoutedClaims {
    */
   #send(claim: Claim, got = nothing): boolean {
     const { tenantId } = claim;
-    const count = Math.min(claim.counted - got.length, this.#parts.room.leases(tenantId));
+    const count = Math.min(
+      claim.counted - got.length,
+      this.#parts.usage.quotas.leasesLeft(tenantId),
+    );
     if (count === 0) {
       this.queues.tenant(tenantId).isHeldBack = true;
       return false;
@@ -231,7 +230,7 @@ export class RoutedClaims {
   }
 
   #sendTo(pick: Pick, claim: Claim, got: readonly ClaimedTask[], count: number): void {
-    const { room, shards } = this.#parts;
+    const { usage, shards } = this.#parts;
     const { tenantId, workerId, leaseMs } = claim;
     // Where queues have limits, a claim is counted in the one that it may take from.
     const isLimited = pick.queue.tenant.limitedQueues > 0;
@@ -244,7 +243,7 @@ export class RoutedClaims {
     const asked = new AskedShard(claim, (tasks) => this.#answered(claim, got, tasks));
     const number = shards[pick.shard]?.claim(request, asked) ?? 0;
     this.#asked[pick.shard]?.push({ number, queue: pick.queue, count });
-    room.send(pick.shard, number, tenantId, { leased: count });
+    usage.send(pick.shard, number, tenantId, { leased: count });
   }
 
   #best({ tenantId, queues }: Claim): Pick | undefined {
@@ -278,7 +277,7 @@ export class RoutedClaims {
     } else if (got.length + tasks.length > 0) {
       this.#fill(claim, got.length === 0 ? tasks : [...got, ...tasks]);
     } else if (claim.isCancelled || !this.#send(claim)) {
-      this.#waitOn(claim);
+      this.#waitAgain(claim);
     }
   }
 
@@ -296,7 +295,7 @@ export class RoutedClaims {
       !claim.isCancelled &&
       this.#parts.shards.some((_, at) => this.#parts.isOpen(at))
     ) {
-      if (!this.#send(claim)) this.#waitOn(claim);
+      if (!this.#send(claim)) this.#waitAgain(claim);
     } else claim.refused(why);
   }
 }

@@ -1,7 +1,7 @@
 /** What the router knows about queues: which shards report work, and which claims wait. */
 import type { TenantId } from "@codeq/queue";
-import { ClaimLine } from "../broker/claim-line.ts";
-import type { LinesByQueue, QueueLines, TenantLines } from "../broker/claim-lines.ts";
+import { QueueMap, TenantQueues, type WaitingQueue } from "../broker/queue-map.ts";
+import { WaitList } from "../broker/wait-list.ts";
 
 /** What a shard said of a queue, and how much of that was asked for since. */
 export interface Hint {
@@ -11,11 +11,11 @@ export interface Hint {
   asked: number;
 }
 
-export class RoutedQueue implements QueueLines {
+export class RoutedQueue implements WaitingQueue {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly tenant: RoutedTenant;
-  readonly waiters: ClaimLine = new ClaimLine();
+  readonly waiters: WaitList = new WaitList();
   /** By shard. */
   readonly hints: Hint[];
   /** How many leases it may have over all shards, and how many each has; as far as it has a topic. */
@@ -65,99 +65,26 @@ export class RoutedQueue implements QueueLines {
   }
 }
 
-export class RoutedTenant implements TenantLines {
-  readonly queues: Map<string, RoutedQueue> = new Map();
-  readonly anyWaiters: ClaimLine = new ClaimLine();
-  waiting = 0;
-  /** A claim was not served because the tenant has all the leases it may have. */
-  isHeldBack = false;
+export class RoutedTenant extends TenantQueues<RoutedQueue> {
   /** How many of its queues may have only so many leases. */
   limitedQueues = 0;
 }
 
-/** Queues that nobody has anything to say of are dropped once there may be so many. */
-const idleQueuesMax = 1024;
-
-export class RoutedQueues implements LinesByQueue {
-  readonly #shards: number;
-  #size = 0;
-  #dropAt = idleQueuesMax;
-  readonly #tenants: Map<TenantId, RoutedTenant> = new Map();
-
+export class RoutedQueues extends QueueMap<RoutedQueue, RoutedTenant> {
   constructor(shards: number) {
-    this.#shards = shards;
+    super({
+      tenant: () => new RoutedTenant(),
+      queue: (name, tenantId, tenant) => new RoutedQueue(name, tenantId, tenant, shards),
+    });
   }
 
-  tenant(tenantId: TenantId): RoutedTenant {
-    let tenant = this.#tenants.get(tenantId);
-    if (tenant === undefined) {
-      tenant = new RoutedTenant();
-      this.#tenants.set(tenantId, tenant);
-    }
-    return tenant;
-  }
-
-  findTenant(tenantId: TenantId): RoutedTenant | undefined {
-    return this.#tenants.get(tenantId);
-  }
-
-  find(tenantId: TenantId, name: string): RoutedQueue | undefined {
-    return this.#tenants.get(tenantId)?.queues.get(name);
-  }
-
-  queue(tenantId: TenantId, name: string): RoutedQueue {
-    const known = this.find(tenantId, name);
-    if (known !== undefined) return known;
-    if (this.#size >= this.#dropAt) this.#dropIdle();
-    const tenant = this.tenant(tenantId);
-    const queue = new RoutedQueue(name, tenantId, tenant, this.#shards);
-    tenant.queues.set(name, queue);
-    this.#size += 1;
-    return queue;
-  }
-
-  *all(): Generator<RoutedQueue> {
-    for (const tenant of this.#tenants.values()) yield* tenant.queues.values();
-  }
-
-  /** How many queues are known. */
-  get size(): number {
-    return this.#size;
-  }
-
-  /** Those of them that are known, or all of the tenant. */
+  /** The queues with these names that are known, or all queues of the tenant. */
   requested(tenantId: TenantId, names: readonly string[] | undefined): readonly RoutedQueue[] {
-    const queues = this.#tenants.get(tenantId)?.queues;
-    if (queues === undefined) return [];
-    if (names === undefined) return [...queues.values()];
-    return names.map((name) => queues.get(name)).filter((queue) => queue !== undefined);
+    if (names === undefined) return [...this.ofTenant(tenantId)];
+    return names.flatMap((name) => this.find(tenantId, name) ?? []);
   }
 
-  tenants(): Iterable<readonly [TenantId, RoutedTenant]> {
-    return this.#tenants;
-  }
-
-  /** There is nothing to know of it any more. */
-  dropIfIdle({ name, tenantId, tenant, isIdle }: RoutedQueue): void {
-    if (!isIdle || !tenant.queues.delete(name)) return;
-    this.#size -= 1;
-    this.#dropTenantIfIdle(tenantId, tenant);
-  }
-
-  /** Claims that have left their lines tell nobody. */
-  #dropIdle(): void {
-    for (const queue of [...this.all()]) this.dropIfIdle(queue);
-    for (const [tenantId, tenant] of [...this.#tenants]) this.#dropTenantIfIdle(tenantId, tenant);
-    this.#dropAt = Math.max(idleQueuesMax, this.#size * 2);
-  }
-
-  #dropTenantIfIdle(tenantId: TenantId, tenant: RoutedTenant): void {
-    if (tenant.queues.size === 0 && tenant.waiting === 0 && tenant.anyWaiters.size === 0) {
-      this.#tenants.delete(tenantId);
-    }
-  }
-
-  /** Nothing that the shard said counts any more. */
+  /** What the shard reported is void. */
   forget(shard: number): void {
     for (const queue of [...this.all()]) {
       const hint = queue.hints[shard] as Hint;

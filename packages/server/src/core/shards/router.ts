@@ -20,7 +20,6 @@ import type { Exceeded, Quotas } from "../../config/quotas.ts";
 import type { Feed } from "../../telemetry/feed.ts";
 import { AbortGroups, endOfWait } from "../abort-groups.ts";
 import type { BackupReading } from "../backup/backups.ts";
-import { askingWorkers } from "../broker/asking-workers.ts";
 import type { Claim } from "../broker/claim.ts";
 import type {
   AbandonRequest,
@@ -36,6 +35,7 @@ import type {
 } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import { brokerRouting, webhookRouting } from "../broker/routing.ts";
+import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -49,7 +49,7 @@ import type { Clock } from "../clock.ts";
 import type { SecretsChange } from "../records/signing-record.ts";
 import type { TopicPolicy } from "../records/topic-record.ts";
 import { withOthers } from "../search/explain.ts";
-import type { AskingWorker, Explained, Obstacle } from "../search/explained.ts";
+import type { Explained, Obstacle, WaitingWorker } from "../search/explained.ts";
 import {
   type Acted,
   exceededBy,
@@ -64,7 +64,7 @@ import { type EnqueueWaiter, RemoteShard, type ShardNotes } from "./remote-shard
 import { RoutedClaims } from "./routed-claims.ts";
 import { ShardGroup } from "./shard-group.ts";
 import { shardOfKey } from "./shard-of.ts";
-import { type Held, SharedRoom } from "./shared-room.ts";
+import { SharedUsage } from "./shared-usage.ts";
 import { calls, type NewTaskTerms } from "./wire.ts";
 
 /** So many new tasks without a key go to one shard before it is the next one's turn. */
@@ -94,7 +94,7 @@ const WithRoutedVerbs = class {} as new () => RoutedVerbs;
 export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
   readonly webhooks: Queue["webhooks"];
   readonly #group: ShardGroup;
-  readonly #room: SharedRoom;
+  readonly #usage: SharedUsage;
   readonly #claims: RoutedClaims;
   readonly #defer: RouterParts["defer"];
   readonly #waits: Set<AbortController> = new Set();
@@ -108,7 +108,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     const { links, clock, quotas, feed, defer } = parts;
     super();
     this.#defer = defer;
-    this.#room = new SharedRoom(quotas, links.length);
+    this.#usage = new SharedUsage(quotas, links.length);
     this.#opened = links.map(() => Promise.withResolvers());
     // A shard that ends early ends the start only where somebody waits for it.
     for (const { promise } of this.#opened) promise.catch(() => {});
@@ -124,7 +124,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     };
     this.#claims = new RoutedClaims({
       shards,
-      room: this.#room,
+      usage: this.#usage,
       clock,
       isOpen: (shard) => group.isOpen(shard),
     });
@@ -145,7 +145,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
       hint: (hint) => this.#claims.hint(shard, hint),
       leased: (leases) => this.#claims.leased(shard, leases),
       usage: ({ tenantId, ...usage }) => {
-        this.#room.tell(shard, tenantId, usage);
+        this.#usage.report(shard, tenantId, usage);
         this.#claims.freed(tenantId);
       },
       event: (event) => feed.tell(event),
@@ -174,13 +174,13 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
         this.#claims.down(shard);
         onState(this.state, fault);
       },
-      up: () => this.#room.forgetSent(shard),
+      up: () => this.#usage.forgetSent(shard),
       reset: () => {
         this.#claims.forget(shard);
-        this.#room.forget(shard);
+        this.#usage.forget(shard);
       },
       carriedOut: (number, undecided) => {
-        this.#room.carriedOut(shard, number, undecided);
+        this.#usage.carriedOut(shard, number, undecided);
         this.#claims.carriedOut(shard, number, undecided);
         // Who waits comes before those who ask again when they hear their answers.
         this.#claims.serveTold();
@@ -229,7 +229,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
   }
 
   exceededByTask({ tenantId, payloadBytes }: NewTask): Exceeded | undefined {
-    return this.#room.exceededByTask(tenantId, payloadBytes);
+    return this.#usage.quotas.exceededByTask(tenantId, payloadBytes);
   }
 
   enqueueAt(
@@ -242,7 +242,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     const number = this.#group.all[shard]?.enqueue(input, waiter, item, terms) ?? 0;
     if (number === 0 || (terms !== undefined && terms.kind !== "forget")) return;
     const { tenantId, payloadBytes: storedBytes } = input;
-    this.#room.send(shard, number, tenantId, { pending: 1, storedBytes });
+    this.#usage.send(shard, number, tenantId, { pending: 1, storedBytes });
   }
 
   shardOf(id: TaskId): number {
@@ -331,16 +331,16 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
 
   async attach(of: OwnedTask, artifact: Artifact): Promise<Attached> {
     const { bytes = 0 } = artifact;
-    const exceeded = this.#room.exceededByBytes(of.tenantId, bytes);
+    const exceeded = this.#usage.quotas.exceededByBytes(of.tenantId, bytes);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const shard = this.#group.of(of.id);
     return shard.ask("attach", [of, artifact], undefined, (number) =>
-      this.#room.send(shard.number, number, of.tenantId, { storedBytes: bytes }),
+      this.#usage.send(shard.number, number, of.tenantId, { storedBytes: bytes }),
     );
   }
 
   exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
-    return this.#room.exceededByBytes(tenantId, bytes);
+    return this.#usage.quotas.exceededByBytes(tenantId, bytes);
   }
 
   async cleanUp(wanted: CleanUp): Promise<number> {
@@ -368,23 +368,23 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
   /** Quotas and the limits of topics hold over all shards, which a shard alone does not know. */
   #obstacleOf({ tenantId, name }: QueueName, own: Obstacle | undefined): Obstacle | undefined {
     if (own?.rule === "storage") return own;
-    if (this.#room.leases(tenantId) === 0) return { rule: "lease_quota" };
+    if (this.#usage.quotas.leasesLeft(tenantId) === 0) return { rule: "lease_quota" };
     const queue = this.#claims.queues.find(tenantId, name);
     if (own !== undefined || queue === undefined || !queue.isAtLimit) return own;
     return { rule: "topic_limit", limit: queue.leasedMax };
   }
 
-  asking(tenantId: TenantId): readonly AskingWorker[] {
-    return askingWorkers(this.#claims.lines, tenantId);
+  waitingWorkers(tenantId: TenantId): readonly WaitingWorker[] {
+    return this.#claims.waiting.workersOf(tenantId);
   }
 
   async act(of: TaskOf, action: TaskAction): Promise<Acted> {
     const { tenantId, id } = of;
-    const exceeded = exceededBy(this.#room, of, action);
+    const exceeded = exceededBy(this.#usage.quotas, of, action);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const shard = this.#group.of(id);
     return shard.ask("act", [of, action], undefined, (number) => {
-      this.#room.send(shard.number, number, tenantId, takenBy(action));
+      this.#usage.send(shard.number, number, tenantId, takenBy(action));
     });
   }
 
@@ -440,25 +440,25 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
   }
 
   isCrowded(tenantId: TenantId): boolean {
-    return this.#claims.lines.areCrowded(tenantId);
+    return this.#claims.waiting.areCrowded(tenantId);
   }
 
   exceededByLease(tenantId: TenantId): Exceeded | undefined {
-    return this.#room.exceededByLease(tenantId);
+    return this.#usage.quotas.exceededByLease(tenantId);
   }
 
   /** What the tenant has, as the quotas see it. */
-  held(tenantId: TenantId): Held {
-    return this.#room.held(tenantId);
+  held(tenantId: TenantId): Usage {
+    return this.#usage.of(tenantId);
   }
 
   get waitingClaims(): number {
-    return this.#claims.lines.size;
+    return this.#claims.waiting.size;
   }
 
   /** Of how many queues something is known. */
   get knownQueues(): number {
-    return this.#claims.knownQueues;
+    return this.#claims.queues.size;
   }
 
   get waitingResults(): number {

@@ -24,6 +24,7 @@ import type { TaskEvent } from "../../telemetry/feed.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
+import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -47,7 +48,6 @@ import {
   text,
 } from "../store/codec.ts";
 import { resultBody, wholeTask as task, taskExtras } from "../store/task-codec.ts";
-import type { Held } from "./shared-room.ts";
 
 export { DamagedBytes as DamagedMessage } from "../store/bytes.ts";
 
@@ -247,7 +247,7 @@ export const notes = numbered(firstNote, {
     max: number,
   }),
   /** What a tenant with quotas uses. */
-  usage: struct<Held & { readonly tenantId: TenantId }>({
+  usage: struct<Usage & { readonly tenantId: TenantId }>({
     tenantId: text,
     pending: number,
     leased: number,

@@ -6,9 +6,9 @@ import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import type { QueuePause } from "../../core/records/pause-record.ts";
 import {
   type Ahead,
-  type AskingWorker,
   asksFor,
   type Explained,
+  type WaitingWorker,
 } from "../../core/search/explained.ts";
 import { counted } from "../../edge/counted.ts";
 import { type Operation, refusal, type Server } from "../../edge/operation.ts";
@@ -108,7 +108,7 @@ interface Workers {
 }
 
 function workersOf({ queue, workers }: Server, { tenantId, command }: Task): Workers {
-  const asking: readonly AskingWorker[] = queue.asking(tenantId);
+  const asking: readonly WaitingWorker[] = queue.waitingWorkers(tenantId);
   const connected = new Set<string>(asking.map(({ workerId }) => workerId));
   for (const [workerId] of workers.of(tenantId)) connected.add(workerId);
   const name = queueOf(command);

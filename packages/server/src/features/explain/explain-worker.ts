@@ -3,7 +3,7 @@ import { limits } from "@codeq/protocol";
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { QueueCounts } from "../../core/broker/queue.ts";
 import type { PausedQueue } from "../../core/records/pause-record.ts";
-import type { AskingWorker } from "../../core/search/explained.ts";
+import type { WaitingWorker } from "../../core/search/explained.ts";
 import type { ConnectedWorker } from "../../edge/connected-workers.ts";
 import { counted } from "../../edge/counted.ts";
 import { type Operation, refusal, type Server } from "../../edge/operation.ts";
@@ -52,7 +52,7 @@ export const explainWorker: Operation<{ readonly workerId: string }, WorkerExpla
   run: async (server, call, { workerId }) => {
     if (workerId.length > limits.tokenCharsMax) return refusal("not_found");
     const { tenantId } = call.identity;
-    const asking = server.queue.asking(tenantId).find((each) => each.workerId === workerId);
+    const asking = server.queue.waitingWorkers(tenantId).find((each) => each.workerId === workerId);
     const connected = new Map(server.workers.of(tenantId)).get(workerId as WorkerId);
     const held = (await server.queue.leasesOf(tenantId)).workers;
     const leases = held.find((each) => each.workerId === workerId)?.leases ?? 0;
@@ -79,7 +79,7 @@ export const explainWorker: Operation<{ readonly workerId: string }, WorkerExpla
 async function queuesOf(
   { queue }: Server,
   tenantId: TenantId,
-  { queues: asked }: AskingWorker,
+  { queues: asked }: WaitingWorker,
 ): Promise<readonly ExplainedQueue[]> {
   const known = new Map<string, QueueCounts>();
   for (const each of await queue.queuesOf(tenantId, false)) known.set(each.queue, each);
@@ -110,7 +110,7 @@ function explained(
 }
 
 function ruleOf(known: {
-  readonly asking: AskingWorker | undefined;
+  readonly asking: WaitingWorker | undefined;
   readonly queues: readonly ExplainedQueue[];
   readonly quota: { readonly limit: number; readonly current: number } | undefined;
   readonly leases: number;

@@ -109,7 +109,7 @@ class World {
 
   /** How many ask for work. */
   get waiting(): number {
-    return this.broker.claims.lines.size;
+    return this.broker.claims.waiting.size;
   }
 }
 

@@ -1,21 +1,21 @@
 /**
  * Claims that wait for work of one queue, or of a whole tenant, in order of arrival. A claim may be in
- * several lines. A claim that has ended is skipped when its turn comes, because removing it from the middle
+ * several lists. A claim that has ended is skipped when its turn comes, because removing it from the middle
  * would cost more.
  */
 import type { Claim } from "./claim.ts";
 
-/** So many may be there without being looked at. */
-const tidyAt = 64;
+/** A list of so many entries is kept as it is; a longer one is cleaned up when most of its claims have left. */
+const cleanUpAt = 64;
 
-export class ClaimLine {
+export class WaitList {
   #claims: Claim[] = [];
-  /** The ticket of each when it came: one that left and came again stands at the end. */
+  /** The ticket of each claim when it came: a claim that left and came again has a newer one. */
   #tickets: number[] = [];
   #first = 0;
   #size = 0;
 
-  /** How many wait. */
+  /** How many claims wait. */
   get size(): number {
     return this.#size;
   }
@@ -26,9 +26,9 @@ export class ClaimLine {
     this.#size += 1;
   }
 
-  /** Puts one where its ticket belongs: it had left, and waits on. */
+  /** Puts a claim that had left back where its ticket belongs. */
   addInOrder(claim: Claim): void {
-    const at = this.#placeOf(claim.ticket);
+    const at = this.#positionOf(claim.ticket);
     if (this.#claims[at] !== claim) {
       this.#claims.splice(at, 0, claim);
       this.#tickets.splice(at, 0, claim.ticket);
@@ -37,8 +37,8 @@ export class ClaimLine {
     this.#size += 1;
   }
 
-  /** The first place whose ticket is not smaller. */
-  #placeOf(ticket: number): number {
+  /** The first position whose ticket is not smaller. */
+  #positionOf(ticket: number): number {
     let low = 0;
     let high = this.#tickets.length;
     while (low < high) {
@@ -56,14 +56,14 @@ export class ClaimLine {
       this.#claims.length = 0;
       this.#tickets.length = 0;
       this.#first = 0;
-    } else if (this.#claims.length > tidyAt && this.#claims.length > this.#size * 2) {
+    } else if (this.#claims.length > cleanUpAt && this.#claims.length > this.#size * 2) {
       this.#claims = this.waiting();
       this.#tickets = this.#claims.map(({ ticket }) => ticket);
       this.#first = 0;
     }
   }
 
-  /** Who has waited longest. */
+  /** The claim that has waited longest. */
   first(): Claim | undefined {
     if (this.#size === 0) return undefined;
     for (; this.#first < this.#claims.length; this.#first++) {
@@ -72,7 +72,7 @@ export class ClaimLine {
     return undefined;
   }
 
-  /** All of them, as they are now. */
+  /** All claims that wait now. */
   waiting(): Claim[] {
     return this.#claims.filter((_, at) => this.#isHere(at));
   }

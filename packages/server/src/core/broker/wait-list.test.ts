@@ -3,11 +3,11 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { AskedClaim, acme, worker } from "../../../test/broker-world.ts";
 import type { Claim } from "./claim.ts";
-import { ClaimLine } from "./claim-line.ts";
+import { WaitList } from "./wait-list.ts";
 
-/** One line, and what its claims do as `ClaimLines` lets them. */
+/** One line, and what its claims do as `WaitLists` lets them. */
 class World {
-  readonly line: ClaimLine = new ClaimLine();
+  readonly line: WaitList = new WaitList();
   readonly waiting: Claim[] = [];
   #lastTicket = 0;
 

@@ -101,15 +101,15 @@ test("concurrent leases: a claim gets what is left, and one that gets nothing is
   const { world, broker } = await setup({ concurrentLeases: 3 });
   for (let n = 0; n < 6; n += 1) await enqueue(broker, { command: `c${n % 2}` });
   assert.equal((await claim(broker, { commands: undefined, count: 2 })).length, 2);
-  assert.equal(broker.room.exceededByLease(acme), none);
+  assert.equal(broker.quotas.exceededByLease(acme), none);
   assert.equal((await claim(broker, { commands: undefined, count: 5 })).length, 1);
   assert.equal((await claim(broker, { commands: undefined, count: 5 })).length, 0);
   const over = { quota: "concurrentLeases", limit: 3, current: 3 };
-  assert.deepEqual(broker.room.exceededByLease(acme), over);
+  assert.deepEqual(broker.quotas.exceededByLease(acme), over);
   enqueueNow(broker, { tenantId: umbrella });
   assert.equal((await claim(broker, { tenantId: umbrella })).length, 1);
   const again = await world.kill();
-  assert.deepEqual(again.room.exceededByLease(acme), over);
+  assert.deepEqual(again.quotas.exceededByLease(acme), over);
   assert.equal((await claim(again, { commands: undefined, count: 5 })).length, 0);
 });
 
@@ -166,7 +166,7 @@ test("those who wait for a lease are served in the order they came, over all que
   await settle();
   // The one for whatever there is takes what has been ready longest.
   assert.deepEqual(served, ["z", "a", "m"]);
-  assert.equal(broker.claims.lines.size, 1);
+  assert.equal(broker.claims.waiting.size, 1);
 });
 
 test("work that arrives while the tenant has all its leases waits, and is given when one ends", async () => {
@@ -237,7 +237,7 @@ const stepsArbitrary = fc.array(stepArbitrary, { minLength: 10, maxLength: 80, s
 /** Whoever waits although there is work for it and a lease to be had. */
 function forgotten(broker: Broker): number {
   const tenant = broker.queues.findTenant(acme);
-  if (tenant === undefined || broker.room.leases(acme) === 0) return 0;
+  if (tenant === undefined || broker.quotas.leasesLeft(acme) === 0) return 0;
   const queues = [...tenant.queues.values()].filter(({ readyTotal }) => readyTotal > 0);
   const any = queues.length > 0 ? tenant.anyWaiters.size : 0;
   return queues.reduce((sum, { waiters }) => sum + waiters.size, any);
