@@ -40,7 +40,7 @@ export class SimArtifacts extends MemoryArtifacts {
     await new Promise<void>((resolve) => {
       this.#clock.after(ms, resolve);
     });
-    if (fails) throw new ArtifactFault("the store of artifacts answered 500", true);
+    if (fails) throw new ArtifactFault("the artifact storage answered 500", true);
     await super.put(key, content);
     this.#stored.set(key.upload, { key, atMs: this.#clock.monotonicMs() });
   }

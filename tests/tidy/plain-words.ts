@@ -47,7 +47,7 @@ const clientLibrary = /^packages\/client\/src\//;
 const packages = /^packages\/[^/]+\/src\//;
 /** Folders whose comments have neither; add a folder here when its comments are plain. */
 const plainFolders =
-  /^packages\/(?:(?:engine|protocol|queue|simulated)\/src|server\/src\/(?:cluster|edge|features\/tasks\/streams|core\/(?:control|records|store)))\//;
+  /^packages\/(?:(?:engine|protocol|queue|simulated)\/src|server\/src\/(?:cluster|config|core\/(?:control|limiter|records|store)|edge|features\/(?:artifacts|tasks\/streams)|telemetry))\//;
 
 export const plainWords: Rule = ({ path, text }) => {
   const comments = plainFolders.test(path) && !isTest(path) ? commentsOf(text) : "";

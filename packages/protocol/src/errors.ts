@@ -62,7 +62,7 @@ export const errors = {
   read_only: row(
     403,
     "PERMISSION_DENIED",
-    "this token has the role viewer, which may look and change nothing; use a token with the role admin",
+    "this token is read-only (role: viewer); use a token with the role admin",
   ),
   payloads_hidden: row(
     403,
@@ -108,7 +108,7 @@ export const errors = {
   artifacts_unavailable: row(
     503,
     "UNAVAILABLE",
-    "the store of artifacts does not work; see the server's log",
+    "artifact storage is unavailable; see the server log",
     true,
   ),
   no_webhook: row(409, "ABORTED", "the task has no webhook"),

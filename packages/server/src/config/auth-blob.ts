@@ -7,7 +7,7 @@ import { isRecord, readJson, unknownFields } from "./blobs.ts";
 import { duration, type Parsed, type Parser, parsed, refused, trueOrFalse } from "./parsers.ts";
 import type { JwksProviderConfig, StaticProviderConfig, StaticTokenConfig } from "./settings.ts";
 
-/** An auth config as it was written; it may leave the clock skew to the key of its own. */
+/** An auth config as written. Without a clock skew, `allowedClockSkewSeconds` applies. */
 export interface WrittenAuth {
   readonly shape: "static" | "jwks" | "multi";
   readonly providers: readonly WrittenProvider[];
@@ -113,7 +113,7 @@ function readToken(value: unknown): Parsed<StaticTokenConfig> {
   });
 }
 
-/** `tenant` and `roles` are short for the claims that they become. */
+/** `tenant` and `roles` are short forms of the claims `tenantId` and `roles`. */
 function readRaw(fields: Record<string, unknown>): Parsed<Record<string, unknown>> {
   const { raw = {}, tenant, roles } = fields;
   if (!isRecord(raw)) return refused("raw: expected an object");
@@ -170,7 +170,7 @@ function readTimes(
   const problems: string[] = [];
   const read = <Initial>(name: string, parser: Parser<number>, initial: Initial) => {
     const raw = value[name];
-    // Where files of the Go server have a zero they mean that there is nothing to say.
+    // A zero in a file of the Go server means that the field is not set.
     if (raw === undefined || (raw === 0 && parser !== skew)) return initial;
     const one = parser.parse(raw);
     if (one.ok) return one.value;

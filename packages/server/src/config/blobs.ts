@@ -1,5 +1,5 @@
 /**
- * Structured settings: what they share, `persistenceConfig` and `webhookSecrets`. Each is accepted as a map in
+ * Structured settings: `persistenceConfig`, `webhookSecrets`, and the parsing that all of them share. Each is a map in
  * the file or as JSON text from any source. Problems name fields, never their contents: the message of a
  * JSON parser would repeat the text, which may be a token or another secret.
  */
@@ -7,7 +7,7 @@ import { limits } from "@codeq/protocol";
 import { closestName } from "../core/closest-name.ts";
 import { type Parsed, type Parser, parsed, refused, trueOrFalse, wholeNumber } from "./parsers.ts";
 
-/** The older spelling of `dataDir`, `durability` and `shards`; only what was written is present. */
+/** The older form of `dataDir`, `durability` and `shards`; fields that were not written are missing. */
 export interface PersistenceConfig {
   readonly path?: string;
   readonly fsyncOnCommit?: boolean;
@@ -40,7 +40,7 @@ export const persistenceBlob: Parser<PersistenceConfig> = {
   },
 };
 
-/** A `default` for all tenants, and what tenants with their own have instead. */
+/** A value for all tenants, and the values of tenants that have their own. */
 export interface PerTenant<T> {
   readonly default: T;
   readonly tenants: ReadonlyMap<string, T>;
@@ -52,7 +52,7 @@ interface TenantRule<T> {
   readonly example: string;
   readonly readDefault: (raw: unknown) => Parsed<T>;
   readonly readTenant: (path: string, raw: unknown, all: T) => Parsed<T>;
-  /** Names an entry in a message although its name is not a valid tenant. */
+  /** How a message names an entry whose key is not a valid tenant. */
   readonly nameEntry: (tenant: string, index: number) => string;
 }
 
@@ -90,15 +90,15 @@ function readTenants<T>(rule: TenantRule<T>, raw: unknown, all: T): Parsed<Map<s
 }
 
 /**
- * The secrets that sign webhooks, the newest first; no `default` leaves it to `webhookHmacSecret`. Two secrets may be
- * valid at once, so that receivers can switch from one to the other.
+ * The secrets that sign webhooks, the newest first. Without a `default`, `webhookHmacSecret` is used. Two secrets may
+ * be valid at once, so that receivers can switch from one to the other.
  */
 export type WebhookSecrets = PerTenant<readonly string[]>;
 
 export const noWebhookSecrets: WebhookSecrets = { default: [], tenants: new Map() };
 
 const secretsMax = 2;
-/** As Standard Webhooks asks: 24 to 64 bytes. */
+/** Standard Webhooks requires 24 to 64 bytes. */
 const secretPattern = /^whsec_([A-Za-z0-9+/]{32,88}={0,2})$/;
 const secretBytesMin = 24;
 const secretBytesMax = 64;
@@ -111,11 +111,11 @@ export const webhookSecretsBlob: Parser<WebhookSecrets> = perTenant({
     const isEmpty = Array.isArray(raw) && raw.length === 0;
     return isEmpty ? refused(`${path}: expected ${secretForm}`) : readSecrets(path, raw);
   },
-  // What cannot be a tenant may be a secret in the wrong place, so it is not repeated.
+  // A key that is not a tenant may be a misplaced secret, so the message does not repeat it.
   nameEntry: (_, index) => `the name of entry ${index + 1}`,
 });
 
-/** One, or a list. */
+/** Accepts one secret or a list. */
 function readSecrets(path: string, raw: unknown): Parsed<readonly string[]> {
   const list: readonly unknown[] = Array.isArray(raw) ? raw : [raw];
   if (list.length > secretsMax) return refused(`${path}: expected at most ${secretsMax} secrets`);
@@ -129,7 +129,7 @@ function isSecret(value: unknown): value is string {
   return length >= secretBytesMin && length <= secretBytesMax;
 }
 
-/** Text that does not look like JSON is kept as it is: for the auth blobs it is the token itself. */
+/** Text that does not look like JSON is returned unchanged: in an auth config it is the token itself. */
 export function readJson(raw: unknown): unknown {
   if (typeof raw !== "string" || !/^\s*[{["]/.test(raw)) return raw;
   try {
@@ -140,7 +140,7 @@ export function readJson(raw: unknown): unknown {
   }
 }
 
-/** Names the field only when it is a misspelt known one: a token put in its place stays unsaid. */
+/** Names the field only if it is a misspelt known field: any other text may be a misplaced token. */
 export function unknownFields(
   value: Record<string, unknown>,
   known: readonly string[],

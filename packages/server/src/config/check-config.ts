@@ -20,7 +20,7 @@ export function checkConfig(
   sources: Readonly<Record<SettingName, string>>,
   touched: ReadonlySet<SettingName>,
 ): Checked {
-  // The table's types say what each parser returned; the map has only forgotten which is which.
+  // Each value was returned by the parser of its row, so it has the type of its setting.
   const settings = Object.fromEntries(values) as unknown as Settings;
   const { persistenceConfig: _, producerAuthConfig: __, workerAuthConfig: ___, ...rest } = settings;
   const auth = chooseAuth(settings, touched);
@@ -66,7 +66,7 @@ function artifactProblems(settings: Settings): string[] {
     .map((name) => `${name}: required because artifactProvider is s3`);
 }
 
-/** People can sign in only where their tokens are known. */
+/** Sign-in needs the identity server that signs the tokens of producers. */
 export function consoleProblems(
   { consoleLoginClientId }: Settings,
   producers: readonly ProviderConfig[],
@@ -95,7 +95,7 @@ function checkSecret(settings: Settings, touched: ReadonlySet<SettingName>): str
   ];
 }
 
-/** Clients refuse messages of more than 4 MiB; 64 KiB are left for what is around the payload. */
+/** Clients refuse messages over 4 MiB; 64 KiB are reserved for the fields around the payload. */
 const streamPayloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 
 function hasStreams({ workerStreamAddr, producerStreamAddr }: Settings): boolean {
@@ -127,7 +127,7 @@ function checkOrder(settings: Settings): string[] {
     );
 }
 
-/** A rate without a burst, or the other way round, limits nothing; that is rarely what was meant. */
+/** A rate without a burst, or a burst without a rate, limits nothing; that is rarely intended. */
 function halfLimits(settings: Settings): string[] {
   return rateLimitPairs
     .flatMap(([rate, burst]) => [[rate, burst] as const, [burst, rate] as const])

@@ -65,7 +65,7 @@ interface AuthSettingNames {
   readonly provider: "producerAuthProvider" | "workerAuthProvider";
   readonly config: "producerAuthConfig" | "workerAuthConfig";
   readonly older: readonly SettingName[];
-  /** What the older settings say; undefined when they name no key set. */
+  /** The fields of the older settings; undefined if they name no key set. */
   readonly written: (settings: Settings) => Readonly<Record<string, string>> | undefined;
 }
 
@@ -123,7 +123,7 @@ function choose(
   return chooseOlder(names, older, settings);
 }
 
-/** What the older settings of an identity server come to. */
+/** The providers from the older settings of an identity server. */
 function chooseOlder(
   names: AuthSettingNames,
   older: readonly SettingName[],
@@ -158,7 +158,7 @@ function withSkew(written: WrittenProvider, settings: Settings): ProviderConfig 
   return { ...written, clockSkewMs };
 }
 
-/** It is in every manual, so that outside development it is as good as no token. */
+/** The development token is public, so outside development it protects nothing. */
 function refuseDevelopmentToken(settings: Settings): string[] {
   if (settings.env === "dev") return [];
   return (["producerAuthConfig", "workerAuthConfig"] as const)

@@ -3,12 +3,12 @@ import type { Settings } from "./settings.ts";
 
 export interface ClusterNode {
   readonly id: string;
-  /** Where the other nodes reach it. */
+  /** The address at which other nodes reach the node. */
   readonly address: string;
 }
 
 const nodesMax = 9;
-/** Log servers take records of 8 MiB, in which a request is together with up to 1 MiB of others. */
+/** Log servers accept records of 8 MiB; a record holds one request and up to 1 MiB of other requests. */
 const bodyBytesMax = 6 * 1024 * 1024;
 const tlsFiles = ["clusterTlsCertFile", "clusterTlsKeyFile", "clusterTlsCaFile"] as const;
 
@@ -16,7 +16,7 @@ export const clusterNodePattern: RegExp =
   /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=(?:\[[0-9a-fA-F:]+\]|[^:\s=]+):\d{1,5}$/;
 export const clusterUrlPattern: RegExp = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=https?:\/\/[^\s=,]+$/;
 
-/** The nodes in the order of the setting; none for a server alone. */
+/** The nodes in the order of the setting; empty without a cluster. */
 export function clusterMembers({
   clusterMembers: list,
 }: Pick<Settings, "clusterMembers">): readonly ClusterNode[] {
@@ -24,14 +24,14 @@ export function clusterMembers({
   return list.split(",").flatMap((each) => readMember(each) ?? []);
 }
 
-/** One of them; undefined for what is none. */
+/** Reads `id=host:port`; undefined for any other text. */
 export function readMember(text: string): ClusterNode | undefined {
   if (!clusterNodePattern.test(text.trim())) return undefined;
   const [id = "", address = ""] = text.trim().split("=");
   return { id, address };
 }
 
-/** The addresses of the HTTP API, without a slash at the end, by the ids of their nodes. */
+/** The URL of the HTTP API of each node, by node id, without a trailing slash. */
 export function clusterUrls({
   clusterUrls: list,
 }: Pick<Settings, "clusterUrls">): ReadonlyMap<string, string> {

@@ -20,7 +20,7 @@ export interface DescribedKey {
   readonly source: string;
 }
 
-/** One entry per key in the order of the table; the older spellings show up as what they set. */
+/** One entry per key, in the order of the table. `persistenceConfig` is shown as the keys that it sets. */
 export function describeConfig(config: Config): readonly DescribedKey[] {
   return settingNames
     .filter((key) => key !== "persistenceConfig")

@@ -1,12 +1,12 @@
 /**
- * Settings of the Go server that this version does not act on. They are known so that an existing file or
- * environment still loads: each that is set gives one warning. A switch whose silence would
- * change how safe the data is (a cluster that is not one) is refused instead.
+ * Settings of the Go server that have no effect in this version. They are accepted so that an existing file or
+ * environment still loads; each one that is set gives a warning. A switch that would make the data less safe if it
+ * were ignored, such as a cluster, is refused instead.
  */
 interface InactiveSetting {
   readonly name: string;
   readonly env: readonly string[];
-  /** Set on the switches that must not be ignored: what to do instead. */
+  /** For a switch that must not be ignored: what to do instead. */
   readonly refuseWhenOn?: string;
 }
 

@@ -14,7 +14,7 @@ interface Address {
   readonly port: number;
 }
 
-/** Reads `host:port` and `:port`, which takes the host of the HTTP API; undefined for `off`. */
+/** Reads `host:port`, or `:port` with the host of the HTTP API; undefined for `off`. */
 export function streamAddressOf(text: string, httpHost: string): Address | undefined {
   if (text === "off") return undefined;
   const colon = text.lastIndexOf(":");
@@ -38,7 +38,7 @@ export function exposedAddresses(
     .map(show);
 }
 
-/** A name other than localhost may lead anywhere. */
+/** A host name other than localhost may resolve to any address. */
 export function isLoopback(host: string): boolean {
   const family = isIP(host);
   if (family === 0) return host.toLowerCase() === "localhost";
@@ -87,15 +87,15 @@ export function connectionWarnings(settings: Settings): string[] {
   ];
 }
 
-/** For storage, log, artifacts, callbacks and what Node needs: LevelDB alone may take a fifth. */
+/** Reserved for storage, log, artifacts, webhooks and Node itself; LevelDB alone may use a fifth. */
 const restPercent = 55;
 const restMax = 1000;
-/** A shard has 16 before it holds a task: its log, its store, their locks and its thread. */
+/** An empty shard has 16 open files: its log, its store, their locks and its thread. */
 const filesOfShard = 24;
 const fewConnections = 1000;
 const defaultConnectionsMax = settingTable.connectionsMax.initial;
 
-/** How many connections each listener may have: as many as configured, or as there are files for. */
+/** The number of connections per listener: `connectionsMax`, or fewer if there are too few files. */
 export function connectionsThatFit(config: Config, openFilesMax: number | undefined): number {
   const { connectionsMax } = config;
   if (openFilesMax === undefined) return connectionsMax;
@@ -105,7 +105,7 @@ export function connectionsThatFit(config: Config, openFilesMax: number | undefi
   return Math.max(1, Math.min(connectionsMax, fitting));
 }
 
-/** What to do to get the connections that are configured; undefined when all of them fit. */
+/** How to get the configured number of connections; undefined if all of them fit. */
 export function openFilesAdvice(
   config: Config,
   openFilesMax: number | undefined,
@@ -121,14 +121,14 @@ export function openFilesAdvice(
   );
 }
 
-/** Beyond what one store needs. */
+/** Files of the shards in addition to those of a single store. */
 function filesOfShards({ shards }: Config): number {
   return shards === 1 ? 0 : shards * filesOfShard;
 }
 
 /**
- * Whether a start is to say so: nobody asked for the default, and thousands of connections are enough for
- * most. What was configured and does not fit is said, and so is a limit that leaves few connections.
+ * Whether a start warns about the lower number. The default of `connectionsMax` is more than most servers need, so
+ * a start warns only if an operator configured more connections than fit, or if few connections are left.
  */
 export function isLoweredNotably(config: Config, openFilesMax: number | undefined): boolean {
   const fitting = connectionsThatFit(config, openFilesMax);
@@ -140,13 +140,13 @@ function listenersOf({ workerStreamAddr, producerStreamAddr }: Config): number {
   return 1 + [workerStreamAddr, producerStreamAddr].filter((address) => address !== "off").length;
 }
 
-/** Undefined where the system does not tell, or has no limit. */
+/** Undefined if the system does not report a limit. */
 export function readOpenFilesMax(path = "/proc/self/limits"): number | undefined {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync(path, "utf8")) ?? [];
     return soft === undefined ? undefined : Number(soft);
   } catch {
-    // Not Linux: nothing is known, so nothing is limited.
+    // The file exists only on Linux; without it there is no known limit.
     return undefined;
   }
 }

@@ -34,7 +34,7 @@ export interface ConfigInput {
   readonly env: Environment;
   /** Reads a text file; throws when that is not possible. */
   readonly readFile: (path: string) => string;
-  /** Looks at other files that the configuration names; what is wrong with them counts as well. */
+  /** Checks other files that the configuration names; their problems are reported as well. */
   readonly checkFiles?: CheckFiles | undefined;
 }
 
@@ -69,7 +69,7 @@ export function loadProcessConfig(argv: readonly string[], checkFiles?: CheckFil
 
 const nothing: Source = { written: [], problems: [], warnings: [] };
 
-/** The file is optional; one that was asked for by name must be there. */
+/** The file is optional, but a file that was named must exist. */
 function readConfigFile(input: ConfigInput, fromFlag: string | undefined): Source {
   const fromEnv = input.env[configPathEnv];
   const path = fromFlag ?? (isSet(fromEnv) ? fromEnv : undefined);
@@ -90,7 +90,7 @@ function readConfigFile(input: ConfigInput, fromFlag: string | undefined): Sourc
 class Draft {
   readonly values: Map<SettingName, unknown> = new Map();
   readonly sources: Record<SettingName, string>;
-  /** Keys that somebody wrote, rightly or wrongly. */
+  /** Keys that a source set, with a valid value or not. */
   readonly touched: Set<SettingName> = new Set();
   readonly problems: string[] = [];
   readonly warnings: string[] = [];
@@ -143,7 +143,7 @@ class Draft {
     this.warnings.push(`${name} (${origin.where}) has no effect in this version`);
   }
 
-  /** The fields of the older spelling count as if their own keys stood in the same place. */
+  /** Each field of `persistenceConfig` counts as if its own key stood in the same source. */
   #expandPersistence(origin: Origin, written: ReadonlySet<string>): void {
     const blob = this.values.get("persistenceConfig") as PersistenceConfig;
     const pairs: [keyof PersistenceConfig, SettingName, unknown][] = [

@@ -10,9 +10,9 @@ export type Parsed<T> =
 export interface Parser<T> {
   /** Completes the sentence "expected ...", and is the type column of the manual page. */
   readonly accepts: string;
-  /** Text in place of which an operator may write another value, for the fix in a message. */
+  /** A valid value, for the fix in a message. */
   readonly example: string;
-  /** A flag of this kind may stand without a value. */
+  /** A flag with this parser may have no value. */
   readonly isSwitch?: true;
   parse(raw: unknown): Parsed<T>;
 }
@@ -127,12 +127,12 @@ const unitMs: ReadonlyMap<string, number> = new Map([
   ["us", 0.001],
   ["ns", 0.000_001],
 ]);
-/** Nobody means less than a millisecond, so from here on a bare number counts nanoseconds. */
+/** A duration below a millisecond makes no sense, so a bare number from here on counts nanoseconds. */
 const nanosecondsFrom = 1_000_000;
 
 /**
  * A length of time, in milliseconds: text such as `90s` or `1h30m`, or a number. Files of the
- * Go server have nanoseconds there; a number too small for those is seconds.
+ * Go server contain nanoseconds; a number that is too small for nanoseconds is in seconds.
  */
 export function duration(min: string, max: string, example: string): Parser<number> {
   const minMs = msOf(min) ?? 0;
@@ -169,7 +169,7 @@ export function isTimeZone(name: string): boolean {
     new Intl.DateTimeFormat("en", { timeZone: name });
     return true;
   } catch {
-    // A RangeError is how Intl says that it does not know the zone; that is the answer.
+    // Intl throws a RangeError for an unknown time zone.
     return false;
   }
 }

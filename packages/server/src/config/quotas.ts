@@ -7,7 +7,7 @@ import { type Parsed, type Parser, parsed, refused, wholeNumber } from "./parser
 
 /** Infinity is no limit. */
 export interface TenantQuota {
-  /** Tasks that wait to be claimed, also those whose time has not come. */
+  /** Tasks that wait to be claimed, including delayed tasks. */
   readonly pendingTasks: number;
   /** Bytes of payloads and results. */
   readonly storedBytes: number;
@@ -17,7 +17,7 @@ export interface TenantQuota {
 
 export type QuotaName = keyof TenantQuota;
 
-/** What a tenant has and may not have more of. */
+/** A quota that is used up, with its limit and the current value. */
 export interface Exceeded {
   readonly quota: QuotaName;
   readonly limit: number;
@@ -26,7 +26,7 @@ export interface Exceeded {
 
 export type Quotas = PerTenant<TenantQuota>;
 
-/** The highest number that may be written for each. */
+/** The largest value that each quota accepts. */
 const maxima: TenantQuota = {
   pendingTasks: 1_000_000_000_000,
   storedBytes: 500_000_000_000_000,
@@ -48,7 +48,7 @@ export function quotaOf(quotas: Quotas, tenantId: string): TenantQuota {
   return quotas.tenants.get(tenantId) ?? quotas.default;
 }
 
-/** In words, for the listing of what is in force. */
+/** The quotas as text, for the listing of the configuration. */
 export function describeQuotas({ default: all, tenants }: Quotas): string {
   const written = quotaNames
     .filter((name) => all[name] !== Number.POSITIVE_INFINITY)
@@ -64,7 +64,7 @@ export const quotasBlob: Parser<Quotas> = perTenant({
   nameEntry: (tenant) => JSON.stringify(tenant.slice(0, 64)),
 });
 
-/** What is not written is as in `otherwise`. */
+/** Numbers that are not written are taken from `otherwise`. */
 function readQuota(path: string, written: unknown, otherwise: TenantQuota): Parsed<TenantQuota> {
   const raw = written ?? {};
   if (!isRecord(raw)) return refused(`${path}: expected a map with ${quotaNames.join(", ")}`);

@@ -53,7 +53,7 @@ function variableOf(scope: RateScope, field: RateLimitField): string {
   return `RATE_LIMIT_${scope}_${words}`.toUpperCase();
 }
 
-/** The loops above go through every scope and every field. */
+/** The loops above create a row for every scope and every field. */
 export const rateLimitSettings = Object.fromEntries(rows) as {
   readonly [K in RateLimitSetting]: SettingRow<number>;
 };

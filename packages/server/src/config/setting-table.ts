@@ -28,7 +28,7 @@ export interface SettingRow<T> {
   /** Also decides the type of the setting. */
   readonly parser: Parser<T>;
   readonly initial: NoInfer<T>;
-  /** What the manual page shows instead of the default, where that depends on something. */
+  /** Text that the manual page shows instead of the default, if the default depends on something. */
   readonly initialInWords?: string;
   readonly unit?: "seconds" | "milliseconds" | "bytes";
   /** The value is never printed: not in messages, not in listings. */
@@ -342,7 +342,7 @@ export const settingTable = defineSettings({
     }),
     ...unset(),
     secret: true,
-    about: "What all nodes of a cluster know, and nobody else.",
+    about: "Secret that all nodes of a cluster share.",
   },
   clusterBootstrap: {
     ...flag(false),
@@ -835,7 +835,7 @@ export function flagOf(name: string): string {
   return `--${kebabCase(name)}`;
 }
 
-/** The uniform variable of a key; it wins over the names that the contract gives the key. */
+/** The variable that every key has; it overrides the variables of the Go server. */
 function uniformEnvOf(name: string): string {
   return `CODEQ_${kebabCase(name).replaceAll("-", "_").toUpperCase()}`;
 }
@@ -844,7 +844,7 @@ export function envNamesOf(name: string, others: readonly string[] = []): readon
   return [uniformEnvOf(name), ...others];
 }
 
-/** By the setting, the variable that names the file with its secret. */
+/** For each secret setting, the variable that names the file with its value. */
 export const secretFileVariables: ReadonlyMap<SettingName, string> = new Map(
   settingNames
     .filter((name) => rowOf(name).secret === true)

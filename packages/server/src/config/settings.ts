@@ -12,15 +12,15 @@ export type Settings = {
 type BlobKey = "persistenceConfig" | "producerAuthConfig" | "workerAuthConfig";
 
 export interface Config extends Omit<Settings, BlobKey> {
-  /** Who vouches for those that create tasks and administer; never empty. */
+  /** The providers of tokens of producers and administrators; never empty. */
   readonly producerAuth: readonly ProviderConfig[];
-  /** Who vouches for those that work; empty only when `allowProducerAsWorker` is on. */
+  /** The providers of tokens of workers; empty only if `allowProducerAsWorker` is on. */
   readonly workerAuth: readonly ProviderConfig[];
   /** Where the value of each key came from, in words: `default`, `environment variable PORT`. */
   readonly sources: Readonly<Record<SettingName, string>>;
 }
 
-/** What decides how much a sweep does, and when. */
+/** The size and the interval of sweeps. */
 export type SweepConfig = Pick<Config, "sweepBatchMax" | "retentionSweepSeconds">;
 
 export type ProviderConfig = StaticProviderConfig | JwksProviderConfig;
@@ -30,20 +30,20 @@ export interface StaticProviderConfig {
   readonly tokens: readonly StaticTokenConfig[];
 }
 
-/** An identity server whose signatures are believed. */
+/** An identity server whose tokens are accepted. */
 export interface JwksProviderConfig {
   readonly type: "jwks";
   readonly jwksUrl: string;
   readonly issuer: string;
   readonly audience: string;
-  /** How far the clocks of this server and of the issuer may be apart. */
+  /** The tolerated difference between the clocks of this server and of the issuer. */
   readonly clockSkewMs: number;
   readonly httpTimeoutMs: number;
-  /** How often the keys are fetched when all is well. */
+  /** How often the keys are fetched while fetches succeed. */
   readonly refreshMs: number;
   /** How long after the last successful fetch keys are still used. */
   readonly staleMs: number;
-  /** The least time between two fetches for keys that are not known. */
+  /** The minimum time between two fetches that unknown keys cause. */
   readonly refetchMs: number;
 }
 

@@ -74,12 +74,12 @@ function rootOf(document: ReturnType<typeof parseDocument>): object | undefined 
     const root: unknown = document.toJS() ?? {};
     return isRecord(root) ? root : undefined;
   } catch {
-    // Aliases that point nowhere or multiply without end; the caller reports the file as unusable.
+    // An alias is undefined or expands without end; the caller reports the file as unusable.
     return undefined;
   }
 }
 
-/** Names with their values; maps are entered as long as known names continue below them. */
+/** Names with their values. A map is entered if known names begin with its name. */
 function* flatten(map: object, prefix: string): Generator<[string, unknown]> {
   for (const [field, value] of Object.entries(map)) {
     const name = `${prefix}${field}`;
@@ -103,7 +103,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 const prefix = "CODEQ_";
 
-/** A variable that is set to nothing counts as not set. */
+/** An empty variable counts as not set. */
 export function readEnvironment(env: Environment): Source {
   const warnings: string[] = [];
   const written: Written[] = [];
@@ -141,8 +141,8 @@ function isServiceLink(variable: string, value: string | undefined): boolean {
 }
 
 /**
- * Other programs own variables too (the client's CODEQ_BASE_URL, say), so an unknown one is an error
- * only when it is nearly the name of one of ours.
+ * Other programs use the prefix too (the client reads CODEQ_BASE_URL), so an unknown variable is an error only if its
+ * name is close to the name of a setting.
  */
 function misspeltVariables(env: Environment, known: ReadonlySet<string>): string[] {
   const ours = [...known]
@@ -162,7 +162,7 @@ function misspeltVariables(env: Environment, known: ReadonlySet<string>): string
 
 /**
  * Secrets in files, such as those that containers mount: the first variable of a secret setting with `_FILE` at its
- * end names the file. What is wrong with a file is said without its content.
+ * end names the file. Problems never quote the content of a file.
  */
 export function readSecretFiles(env: Environment, readFile: (path: string) => string): Source {
   const written: Written[] = [];
@@ -189,7 +189,7 @@ interface FileText {
   readonly problem?: string;
 }
 
-/** The line break at the end is no part of a secret. */
+/** A line break at the end does not belong to the secret. */
 function textOf(path: string, readFile: (path: string) => string): FileText {
   try {
     const text = readFile(path).replace(/\r?\n$/, "");
@@ -239,7 +239,7 @@ const settingByFlag: ReadonlyMap<string, SettingName> = new Map(
 
 interface Argument {
   readonly position: number;
-  /** Missing when the argument is no flag. */
+  /** Undefined if the argument is not a flag. */
   readonly flag: string | undefined;
   readonly value: string | undefined;
 }

@@ -5,7 +5,7 @@ import type { Metrics } from "./metrics.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
 type RateHit = Parameters<Metrics["rateLimitHits"]["inc"]>;
-/** What counts in a rate limit, by the names of the Go server. */
+/** The operations that rate limits count, by the names of the Go server. */
 export type RateOperation = RateHit[1];
 type QuotaRefusal = Parameters<Metrics["quotaRefusals"]["inc"]>;
 
@@ -31,7 +31,7 @@ export class Events {
     if (before !== undefined && isEnd) this.#ended(after, queue);
   }
 
-  /** An event reached the reader of a feed, or did not. */
+  /** An event was sent to the reader of a feed, or the reader missed it. */
   eventFed(outcome: "told" | "missed"): void {
     this.#metrics.feedEvents.inc(outcome);
   }
@@ -40,7 +40,7 @@ export class Events {
     this.#metrics.webhookDeliveries.inc("task_result", command, outcome);
   }
 
-  /** A subscriber was told that a queue has work, or could not be told. */
+  /** A subscriber was notified that a queue has work, or the notification failed. */
   notified(command: string, outcome: "success" | "failure"): void {
     this.#metrics.webhookDeliveries.inc("queue_ready", command, outcome);
   }
@@ -53,7 +53,7 @@ export class Events {
     this.#metrics.quotaRefusals.inc(...quota);
   }
 
-  /** Somebody was refused for who it is or what it may do. */
+  /** A caller was refused because of its token or its rights. */
   accessRefused(code: ErrorCode): void {
     this.#metrics.accessRefusals.inc(code);
   }
@@ -62,13 +62,13 @@ export class Events {
     this.#metrics.operationSeconds.observe(seconds, operation, outcome);
   }
 
-  /** A task was taken back from its worker. */
+  /** The lease of a task ended before its worker submitted a result. */
   #leaseEnded(queue: string, isTimeout: boolean): void {
     if (isTimeout) this.#metrics.taskTimedOut.inc(queue);
     else this.#metrics.leaseExpired.inc(queue);
   }
 
-  /** Completed, failed or buried. */
+  /** The task is completed, failed or a dead letter. */
   #ended(task: Task, queue: string): void {
     const isCompleted = task.place.in === "done" && task.place.how === "completed";
     const status = isCompleted ? "COMPLETED" : "FAILED";

@@ -1,6 +1,6 @@
 /**
  * Sends the measurements to an OpenTelemetry collector from time to time: those of `/metrics`, with the same
- * names and labels. A collector that does not take them loses a report, and the next one has all totals.
+ * names and labels. A report that the collector does not accept is lost; the next report has all totals.
  */
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import {
@@ -16,7 +16,7 @@ import { type Logger, SpacedWarnings } from "./logger.ts";
 import { type ScrapedMetric, scrapedMetrics } from "./scrape.ts";
 import { resourceOf, type TracingConfig } from "./tracing/tracing.ts";
 
-/** Where the collector is, and who this is, is the same as for spans. */
+/** Address of the collector and name of this server are the same as for spans. */
 type MetricExportConfig = TracingConfig &
   Pick<Config, "metricsOtlpEnabled" | "metricsOtlpIntervalSeconds">;
 
@@ -69,7 +69,7 @@ export class MetricExport implements AsyncDisposable {
     }
   }
 
-  /** Why the collector did not take them. */
+  /** Returns why the collector did not accept the metrics; undefined if it did. */
   #exported(metrics: MetricData[], config: MetricExportConfig): Promise<string | undefined> {
     const resource = resourceFromAttributes(resourceOf(config));
     const scopeMetrics = [{ scope: { name: "codeq" }, metrics }];
@@ -80,7 +80,7 @@ export class MetricExport implements AsyncDisposable {
     });
   }
 
-  /** With a last report. */
+  /** Sends a last report. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -92,7 +92,7 @@ export class MetricExport implements AsyncDisposable {
     await Promise.race([end, this.#patience()]);
   }
 
-  /** A collector that does not answer does not hold up the end. */
+  /** A collector that does not answer must not delay the shutdown. */
   #patience(): Promise<void> {
     return new Promise((resolve) => {
       this.#parts.clock.after(endMsMax, resolve);

@@ -1,7 +1,7 @@
 /**
- * What happened to the tasks of a tenant, counted by queue and told at most once a second. All readers of a
- * tenant share one count, so an event costs the same however many of them there are. While nothing happens,
- * nothing is told and no timer runs.
+ * Summaries of the events of a tenant: counts by queue, sent at most once a second. All readers of a tenant share one
+ * count, so the cost of an event does not depend on the number of readers. While there are no events, nothing is
+ * sent and no timer runs.
  */
 import type { ErrorCode } from "@codeq/protocol";
 import { queueOf, type TenantId } from "@codeq/queue";
@@ -13,18 +13,18 @@ export type EventCounts = Partial<Record<TaskEventName, number>>;
 export interface FeedSummary {
   readonly atMs: number;
   readonly queues: ReadonlyMap<string, EventCounts>;
-  /** Events in queues for which there was no room. */
+  /** Events of queues beyond `queuesMax`. */
   readonly others: number;
 }
 
 export interface SummaryListener {
   readonly hear: (summary: FeedSummary) => void;
-  /** There is nothing more to hear, for this reason. */
+  /** The feed ends, for this reason. */
   readonly end: (code: ErrorCode) => void;
 }
 
 const everyMs = 1000;
-/** Counted one by one; further queues are counted together. */
+/** Queues with their own counts; all further queues are counted together. */
 const queuesMax = 100;
 
 export class FeedSummaries {
@@ -42,12 +42,12 @@ export class FeedSummaries {
     return this.#size;
   }
 
-  /** How many listen to this tenant alone or, without one, to all of them. */
+  /** The number of listeners of this tenant or, if undefined, of all tenants. */
   sizeOf(tenantId: TenantId | undefined): number {
     return this.#tallies.get(tenantId)?.listeners.size ?? 0;
   }
 
-  /** Returns how to stop listening. */
+  /** Returns a function that stops listening. */
   listen(tenantId: TenantId | undefined, listener: SummaryListener): () => void {
     const known = this.#tallies.get(tenantId);
     const tally = known ?? new Tally(this.#feed, this.#clock, tenantId);

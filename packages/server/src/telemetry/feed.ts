@@ -22,7 +22,7 @@ export const taskEventNames = [
 
 export type TaskEventName = (typeof taskEventNames)[number];
 
-/** What happened to a task; never what is in it. */
+/** An event of a task. It never contains the payload or the result. */
 export interface TaskEvent {
   readonly event: TaskEventName;
   readonly atMs: number;
@@ -30,12 +30,12 @@ export interface TaskEvent {
   readonly taskId: TaskId;
   readonly command: string;
   readonly priority: number;
-  /** Which attempt it is about, from 1 on: the one under way, the one that ended or the next. */
+  /** The number of the attempt, from 1: the current one, the one that ended, or the next. */
   readonly attempt: number;
   /** The labels of the task; left out when it has none. */
   readonly tags?: readonly string[];
   readonly workerId?: WorkerId;
-  /** How a task failed, or came to be ready again without an attempt of its own. */
+  /** How a task failed, or why it is ready again without a counted attempt. */
   readonly how?:
     | "cancelled"
     | "expired"
@@ -46,25 +46,25 @@ export interface TaskEvent {
     | "unsent";
   readonly delaySeconds?: number;
   readonly reason?: string;
-  /** How far the work has come, and what is being done. */
+  /** The progress that the worker reported. */
   readonly percent?: number;
   readonly text?: string;
-  /** What its worker wrote. */
+  /** Log lines of the worker. */
   readonly lines?: readonly string[];
 }
 
 export interface FeedListener {
-  /** Undefined to hear of all tenants. */
+  /** Undefined for the events of all tenants. */
   readonly tenantId: TenantId | undefined;
-  /** Stands for readers that are counted elsewhere, and is not counted itself. */
+  /** The listener serves readers that are counted elsewhere, and does not count itself. */
   readonly isShared?: true;
   readonly hear: (event: TaskEvent) => void;
-  /** There is nothing more to hear, for this reason. */
+  /** The feed ends, for this reason. */
   readonly end: (code: ErrorCode) => void;
 }
 
 export class Feed {
-  /** Called when the first one begins to listen, and when the last one has stopped. */
+  /** Called when the first listener is added, and when the last one is removed. */
   onHeard: (isHeard: boolean) => void = () => {};
   readonly #ofTenants: Map<TenantId | undefined, Set<FeedListener>> = new Map();
   #listeners = 0;
@@ -78,7 +78,7 @@ export class Feed {
     return this.#listeners - this.#shared;
   }
 
-  /** How many listen to this tenant alone or, without one, to all of them. */
+  /** The number of listeners of this tenant or, if undefined, of all tenants. */
   sizeOf(tenantId: TenantId | undefined): number {
     const listeners = [...(this.#ofTenants.get(tenantId) ?? [])];
     return listeners.filter(({ isShared }) => isShared !== true).length;
@@ -89,7 +89,7 @@ export class Feed {
     for (const each of this.#ofTenants.get(undefined) ?? []) each.hear(event);
   }
 
-  /** Returns how to stop listening. */
+  /** Returns a function that stops listening. */
   listen(listener: FeedListener): () => void {
     const { tenantId } = listener;
     const shared = listener.isShared === true ? 1 : 0;

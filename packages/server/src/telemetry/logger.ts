@@ -1,5 +1,5 @@
 /**
- * Log lines, one per call, to a writer that is passed in. A call never throws, whatever it is given. Fields
+ * Log lines, one per call, to a writer that is passed in. A call never throws. Fields
  * whose name says that they are a credential are replaced before anything is written, at any depth; text
  * inside a message is not examined.
  */
@@ -81,7 +81,7 @@ function write(
   try {
     options.write(line);
   } catch {
-    // There is nowhere left to say that the log cannot be written; the work goes on.
+    // The log cannot be written, so there is no place to report it; the server continues.
   }
 }
 
@@ -103,7 +103,7 @@ function render(
   return `${time} ${level.toUpperCase().padEnd(5)} ${oneLine(message)}${pairs.join("")}\n`;
 }
 
-/** Text without quotes where that is unambiguous; everything else as JSON, so a line stays one. */
+/** Text without quotes where that is unambiguous; everything else as JSON, which has no line breaks. */
 function plain(value: unknown): string {
   if (typeof value === "string" && /^[\w./:@+-]+$/.test(value)) return value;
   return JSON.stringify(value) ?? "undefined";
@@ -168,7 +168,7 @@ export class SpacedWarnings {
     this.#clock = clock;
   }
 
-  /** The message is one of a few; what differs between warnings belongs into the fields. */
+  /** Use few different messages; details that differ between warnings belong in the fields. */
   warn(message: string, fields: LogFields): void {
     const nowMs = this.#clock.monotonicMs();
     const last = this.#written.get(message);

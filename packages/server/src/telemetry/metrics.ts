@@ -1,7 +1,7 @@
 /**
  * THE table of metrics: one row each, and everything else follows from it: the recorder that code
  * calls (`metrics.taskCreated.inc(command)`), its label types, the scrape and the manual page.
- * Commands are chosen by users, so at most `commandsMax` of them are told apart.
+ * Users choose the commands, so at most `commandsMax` of them have their own series.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import {
@@ -16,7 +16,7 @@ import {
 } from "./registry.ts";
 
 export const streamKinds = ["producer", "worker"] as const;
-/** How streams end; what each means stands beside the type in `transport/grpc`. */
+/** The reasons for which streams end; `edge/grpc` documents them. */
 export const streamEnds = [
   "ended",
   "cancelled",
@@ -506,13 +506,13 @@ type RecorderOf<R extends MetricRow> = R["type"] extends "counter"
 export type Metrics = { readonly [K in keyof MetricTable]: RecorderOf<MetricTable[K]> } & {
   /** The whole scrape, in the text format 0.0.4. */
   readonly render: () => string;
-  /** Commands as labels show them; recorders get the names of queues. */
+  /** The spelling of commands in labels; recorders are called with names of queues. */
   readonly spellings: Spellings;
 };
 
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Of series that are put together, the largest counts. */
+/** Metrics of which the largest value counts when series are merged. */
 export const largestMetrics: ReadonlySet<string> = new Set(
   (Object.values(metricTable) as MetricRow[])
     .filter(({ sameLabels }) => sameLabels === "largest")

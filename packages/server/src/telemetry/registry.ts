@@ -14,7 +14,7 @@ export interface MetricRow {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly labels: readonly LabelRow[];
-  /** What a callback reports twice for the same labels is added up, or the largest of it counts. */
+  /** Values that a callback reports for the same labels are added up, or the largest one counts. */
   readonly sameLabels?: "largest";
   /** There is no line until something is recorded or collected. */
   readonly isOptional?: true;
@@ -27,7 +27,7 @@ export type LabelValues<L extends readonly LabelRow[]> = {
   readonly [I in keyof L]: ValueOf<L[I]>;
 };
 
-/** What a callback reports at a scrape; the row says what becomes of entries with the same labels. */
+/** The values that a callback reports at a scrape; `sameLabels` decides how equal labels are merged. */
 export type Collect<V extends readonly string[]> = () => Iterable<
   readonly [value: number, ...labels: V]
 >;
@@ -50,10 +50,10 @@ export interface Histogram<V extends readonly string[]> {
   observe(value: number, ...labels: V): void;
 }
 
-/** The value under which everything beyond the bound of an open label is counted. */
+/** The label value for everything beyond the bound of an open label. */
 const otherLabel = "_other";
 
-/** The first values of one open label; shared by all metrics, so that they agree on which. */
+/** The first values of one open label. All metrics share them, so that they have the same values. */
 export class OpenLabel {
   readonly #admitted = new Set<string>();
   readonly #max: number;
@@ -70,7 +70,7 @@ export class OpenLabel {
   }
 }
 
-/** How producers write the names of queues: the spelling that was seen last. */
+/** The spelling of each queue that a producer used last. */
 export class Spellings {
   readonly #written = new Map<string, string>();
   readonly #max: number;
@@ -79,7 +79,7 @@ export class Spellings {
     this.#max = max;
   }
 
-  /** `queue` is the command without its letter case. */
+  /** `queue` is the command in lower case. */
   note(queue: string, command: string): void {
     if (this.#written.get(queue) === command) return;
     if (this.#written.size >= this.#max && !this.#written.has(queue)) return;
@@ -137,7 +137,7 @@ class Cells<Cell extends object> {
     }
   }
 
-  /** Not found: either new, or beyond the bound and then kept under `_other`. */
+  /** Adds a cell for new label values; values beyond the bound share the cell `_other`. */
   #add(values: readonly string[]): Cell {
     let level = this.#root;
     const last = this.#admits.length - 1;

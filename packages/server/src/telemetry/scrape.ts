@@ -3,7 +3,7 @@ import { largestMetrics } from "./metrics.ts";
 
 const perShard =
   /^codeq_(commit_group|log|overlay|flush|lsm|write_(?:amplification|stall)|storage_state|ready_window)/;
-/** The store of what is no task. */
+/** The label value of the control store. */
 const control = "control";
 
 /**
@@ -35,7 +35,7 @@ function add(metrics: Map<string, MergedMetric>, text: string, shard: string): v
 }
 
 class MergedMetric {
-  /** What it is about, and of what type. */
+  /** The HELP and TYPE lines. */
   readonly heads: Set<string> = new Set();
   readonly #isPerShard: boolean;
   readonly #isLargest: boolean;
@@ -76,8 +76,8 @@ const commandSeries = /^(\w+\{)(.*?)command="((?:[^"\\]|\\.)*)"(.*\}) (\S+)$/;
 const together = "_all";
 
 /**
- * Merges all commands into one series, for callers that may not see the names of commands. `largest` names the metrics of which the greatest value counts instead of
- * the sum.
+ * Merges all commands into one series, for callers that may not see the names of commands. `largest` has the metrics
+ * of which the largest value counts instead of the sum.
  */
 export function hideCommands(text: string, largest: ReadonlySet<string>): string {
   const totals = new Map<string, number>();
@@ -108,7 +108,7 @@ export interface ScrapedPoint {
 
 export interface ScrapedHistogram {
   readonly labels: Readonly<Record<string, string>>;
-  /** Upper bounds without the infinite one, and how many lie in each, with those above. */
+  /** Upper bounds without the infinite one, and the count of each bucket, including the infinite one. */
   readonly bounds: readonly number[];
   readonly counts: readonly number[];
   readonly sum: number;
@@ -126,7 +126,7 @@ interface Series {
   readonly value: number;
 }
 
-/** The measurements of this server, read back from their own text, so that those of all shards are in them. */
+/** Reads the measurements of a scrape. The scrape contains those of all shards. */
 export function scrapedMetrics(text: string): ScrapedMetric[] {
   const helps = new Map<string, string>();
   const types = new Map<string, string>();

@@ -10,13 +10,13 @@ import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../clock.ts";
 import { type BucketPolicy, type BucketState, Buckets, type TokenBucket } from "./token-bucket.ts";
 
-/** Who is counted; for webhooks the subject is where they go. */
+/** The caller that is counted; for webhooks the subject is the URL. */
 export interface Counted {
   readonly tenantId: string;
   readonly subject: string;
 }
 
-/** Longer names are held as their hash. */
+/** Longer names are stored as their hash. */
 const keyCharsMax = 128;
 
 interface Limit {
@@ -34,7 +34,7 @@ export class Limiter {
   readonly #config: Config;
   readonly #scopes: ReadonlyMap<RateScope, ScopeLimits>;
   readonly #requests: Buckets = new Buckets();
-  /** The policies of the quotas: made once, because the buckets tell them apart by identity. */
+  /** The policies of the quotas, created once because buckets compare them by reference. */
   readonly #requestPolicies: Map<number, BucketPolicy> = new Map();
   readonly #hasRequestQuotas: boolean;
 
@@ -101,12 +101,12 @@ const webhookRates = [
 ] as const;
 
 /**
- * For the webhooks of one of several shards that know nothing of each other: each has its share, so
- * that all of them together send no more than one would. A share is one at least.
+ * For the webhooks of one of several shards, which do not share buckets: each shard gets its share of the limits, at
+ * least one, so that all shards together send no more than a single one would.
  */
 export function webhookLimiterOfShard(config: Config, clock: Clock): Limiter {
   const shares = webhookRates.map((name) => {
-    // Without a limit it stays without one.
+    // 0 means no limit, also for a share.
     const isLimited = config[name] > 0;
     return [name, isLimited ? Math.max(1, Math.floor(config[name] / config.shards)) : 0];
   });
@@ -126,7 +126,7 @@ function scopeLimits(config: Config, scope: RateScope): ScopeLimits {
   };
 }
 
-/** In force only when both numbers are set. */
+/** A limit needs both numbers. */
 function limitOf(perMinute: number, burst: number): Limit | undefined {
   if (perMinute === 0 || burst === 0) return undefined;
   return { policy: { perMinute, burst }, buckets: new Buckets() };
@@ -143,7 +143,7 @@ export interface LimitState extends BucketState {
 }
 
 interface NamedBucket {
-  /** As callers see it. */
+  /** The name that callers see. */
   readonly name: string;
   readonly bucket: TokenBucket;
 }
@@ -164,12 +164,12 @@ export class Allowance {
     return this.#buckets.map(({ name, bucket }) => ({ name, ...bucket.state(nowMs) }));
   }
 
-  /** The most that can ever be taken at once. */
+  /** The largest number of tokens that can be taken at once. */
   get burst(): number {
     return Math.min(...this.#buckets.map(({ bucket }) => bucket.policy.burst));
   }
 
-  /** Takes so many; otherwise how long until they are there, Infinity when they never will be. */
+  /** Takes the tokens and returns 0, or returns how long to wait for them; Infinity if there can never be so many. */
   take(tokens: number): number {
     const nowMs = this.#clock.monotonicMs();
     const waitMs = this.#most((bucket) => bucket.waitMs(tokens, nowMs));
@@ -177,7 +177,7 @@ export class Allowance {
     return waitMs;
   }
 
-  /** Takes as many as there are, at most so many. */
+  /** Takes as many tokens as are available, up to the given number. */
   takeUpTo(tokens: number): number {
     const nowMs = this.#clock.monotonicMs();
     let taken = tokens;
@@ -186,14 +186,14 @@ export class Allowance {
     return taken;
   }
 
-  /** Puts back what was taken last and not used. */
+  /** Returns tokens of the last take that were not used. */
   giveBack(tokens: number): void {
     if (tokens <= 0) return;
     const nowMs = this.#clock.monotonicMs();
     for (const { bucket } of this.#buckets) bucket.giveBack(tokens, this.#takenMs, nowMs);
   }
 
-  /** For one who was refused and is willing to come back: when, behind all who were told before. */
+  /** When a refused caller should retry: after all callers that were refused before it. */
   waitInLineMs(): number {
     const nowMs = this.#clock.monotonicMs();
     return this.#most((bucket) => bucket.waitInLineMs(nowMs));

@@ -14,10 +14,10 @@ export interface BucketPolicy {
 
 export interface BucketState {
   readonly burst: number;
-  /** How long an empty one takes to be full. */
+  /** The time in which an empty bucket becomes full. */
   readonly refillMs: number;
   readonly remaining: number;
-  /** When there is one more; 0 when it is full. */
+  /** The time until one more token is available; 0 if the bucket is full. */
   readonly nextMs: number;
 }
 
@@ -27,9 +27,9 @@ const unitsPerToken = 60_000;
 export class TokenBucket {
   readonly policy: BucketPolicy;
   #units: number;
-  /** Up to when it has been refilled. */
+  /** The time up to which the bucket has been refilled. */
   #atMs: number;
-  /** When the last of those comes back who were sent away to wait in line. */
+  /** The retry time of the last caller that was refused and queued. */
   #lineMs = Number.NEGATIVE_INFINITY;
 
   constructor(policy: BucketPolicy, nowMs: number) {
@@ -38,7 +38,7 @@ export class TokenBucket {
     this.#atMs = Math.floor(nowMs);
   }
 
-  /** Another one that holds as much as this one does. */
+  /** A new bucket with the same number of tokens. */
   twin(nowMs: number): TokenBucket {
     this.#refill(nowMs);
     const twin = new TokenBucket(this.policy, nowMs);
@@ -56,15 +56,15 @@ export class TokenBucket {
     return this.available(nowMs) === this.policy.burst;
   }
 
-  /** The caller has seen that they are there. */
+  /** The caller has checked that the tokens are available. */
   take(tokens: number, nowMs: number): void {
     assert(tokens <= this.available(nowMs), "only what is there is taken");
     this.#units -= tokens * unitsPerToken;
   }
 
   /**
-   * Puts back what was taken and not used. What has been refilled since counts as put back already:
-   * a full bucket would have had no room for it, and nobody is to get it twice.
+   * Returns tokens that were not used. Tokens that were refilled since the take count as returned already: a full
+   * bucket could not have taken them, and they must not be available twice.
    */
   giveBack(tokens: number, takenMs: number, nowMs: number): void {
     this.#refill(nowMs);
@@ -73,7 +73,7 @@ export class TokenBucket {
     this.#units = Math.min(this.#units + left, this.policy.burst * unitsPerToken);
   }
 
-  /** How it stands, for those who count in it. */
+  /** The state of the bucket, for callers that it limits. */
   state(nowMs: number): BucketState {
     const { burst, perMinute } = this.policy;
     const remaining = this.available(nowMs);
@@ -82,7 +82,7 @@ export class TokenBucket {
     return { burst, refillMs, remaining, nextMs };
   }
 
-  /** How long until so many are there; Infinity when they never will be. */
+  /** The time until so many tokens are available; Infinity if there can never be so many. */
   waitMs(tokens: number, nowMs: number): number {
     if (tokens > this.policy.burst) return Number.POSITIVE_INFINITY;
     this.#refill(nowMs);
@@ -90,7 +90,7 @@ export class TokenBucket {
     return Math.ceil(missing / this.policy.perMinute);
   }
 
-  /** How long until there is a token for one who comes back behind all who were told before. */
+  /** The time until a token is available for a caller that retries after all callers refused before it. */
   waitInLineMs(nowMs: number): number {
     const soonestMs = nowMs + this.waitMs(1, nowMs);
     this.#lineMs = Math.max(soonestMs, this.#lineMs + unitsPerToken / this.policy.perMinute);
@@ -108,14 +108,14 @@ export class TokenBucket {
 
 const bucketsMax = 65_536;
 const sweepAtMin = 1024;
-/** How soon a sweep that found no room is tried again. */
+/** The time until a sweep that removed nothing is repeated. */
 const sweepAgainMs = 1000;
 
 /**
  * One bucket for each of many callers, in bounded memory. A bucket that is full again holds no information,
  * so it can be dropped; that happens when new buckets are added, not by a timer. When the maximum number of
  * buckets is reached and none is full, new callers share one bucket: a caller that invents names gets no
- * fresh bucket, and nobody loses an existing one.
+ * fresh bucket, and no caller loses an existing one.
  */
 export class Buckets {
   readonly #byKey: Map<string, TokenBucket> = new Map();
@@ -138,7 +138,7 @@ export class Buckets {
     if (found !== undefined) return found;
     if (this.#byKey.size >= this.#sweepAt && nowMs >= this.#notBeforeMs) this.#sweep(nowMs);
     if (this.#byKey.size >= this.#max) return this.#sharedOf(policy, nowMs);
-    // It may be one of those who shared a bucket, and must not get more for having to.
+    // The caller may have used the shared bucket, and must not get more tokens by moving out of it.
     const bucket = this.#shared.get(policy)?.twin(nowMs) ?? new TokenBucket(policy, nowMs);
     this.#byKey.set(key, bucket);
     return bucket;
@@ -157,7 +157,7 @@ export class Buckets {
     for (const [policy, bucket] of this.#shared) {
       if (bucket.isFull(nowMs)) this.#shared.delete(policy);
     }
-    // Twice as many as are in use: the next sweep costs no more than what has come until then.
+    // Twice the number in use, so a sweep costs no more than the additions since the last one.
     this.#sweepAt = Math.min(Math.max(this.#byKey.size * 2, sweepAtMin), this.#max);
     if (this.#byKey.size >= this.#max) this.#notBeforeMs = nowMs + sweepAgainMs;
   }

@@ -40,8 +40,8 @@ function setup(
   tokensMax = 10,
 ): { clock: SimClock; find: (token: string) => MaybePromise<unknown> } {
   const clock = new SimClock({ wallMs: 1_000_000 });
-  const vouchers = providers.map((provider) => ({ provider, identityOf: producerOf }));
-  const tokens = new AcceptedTokens({ vouchers, clock, tokensMax });
+  const sources = providers.map((provider) => ({ provider, identityOf: producerOf }));
+  const tokens = new AcceptedTokens({ sources, clock, tokensMax });
   const subjectOf = (outcome: Authenticated) =>
     outcome.ok ? accept(outcome.value.subject) : outcome;
   return { clock, find: (token) => whenKnown(tokens.find(token, `of ${token}`), subjectOf) };
@@ -143,17 +143,17 @@ test("of several refusals the one that tells most is given, in whatever order th
   }
 });
 
-test("a bearer that a voucher does not admit is left to the next one, and not remembered", () => {
+test("a bearer that a source does not admit is left to the next one, and not remembered", () => {
   const provider = new Provider((token) => accept(claims(token)));
   const clock = new SimClock();
-  const vouchers = [
+  const sources = [
     { provider, identityOf: workerOf },
     { provider, identityOf: producerOf },
   ];
-  const both = new AcceptedTokens({ vouchers, clock, tokensMax: 10 });
+  const both = new AcceptedTokens({ sources, clock, tokensMax: 10 });
   const found = both.find("a", "of a");
   assert.ok(!(found instanceof Promise) && found.ok);
-  const alone = new AcceptedTokens({ vouchers: vouchers.slice(0, 1), clock, tokensMax: 10 });
+  const alone = new AcceptedTokens({ sources: sources.slice(0, 1), clock, tokensMax: 10 });
   provider.asked = 0;
   for (let times = 0; times < 3; times += 1) {
     assert.deepEqual(alone.find("a", "of a"), refuse("missing_event_types"));

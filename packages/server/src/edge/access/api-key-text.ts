@@ -4,9 +4,9 @@
  *   cq_ <10 of time> <6 of chance>  _  <40 of secret> <7 of checksum>
  *   '------------- id ------------'
  *
- * Letters and digits of base 32 in ascending order, so that ids sort by when they were made, without
- * those that are mistaken for others. The id says which key it is and is no secret; the secret has
- * 200 random bits; the checksum tells a key that was mistyped or cut off from one that is not known.
+ * Base 32 digits in ascending order, so that ids sort by creation time, without letters that look like others. The id
+ * names the key and is not secret. The secret has 200 random bits. The checksum distinguishes a key that was mistyped
+ * or cut off from an unknown key.
  */
 import { crc32 } from "node:zlib";
 import type { RandomBytes } from "../../core/task-ids.ts";
@@ -38,12 +38,12 @@ export function drawApiKey(nowMs: number, randomBytes: RandomBytes): NewApiKey {
   return { id, token: text + checksumOf(text) };
 }
 
-/** Whether it is meant to be an API key, however damaged. */
+/** Whether the text is an API key, possibly a damaged one. */
 export function looksLikeApiKey(token: string): boolean {
   return token.startsWith(start);
 }
 
-/** The id in a key's text; undefined when it was mistyped or is not complete. */
+/** The id in the text of a key; undefined if the text was mistyped or is incomplete. */
 export function idInApiKey(token: string): ApiKeyId | undefined {
   const id = keyPattern.exec(token)?.[1];
   const isWhole = checksumOf(token.slice(0, -checksumDigits)) === token.slice(-checksumDigits);
@@ -58,7 +58,7 @@ function checksumOf(text: string): string {
   return digitsOf(crc32(text), checksumDigits);
 }
 
-/** The number's last so many digits. */
+/** The last `count` digits of the number. */
 function digitsOf(number: number, count: number): string {
   let text = "";
   let rest = number;
@@ -69,7 +69,7 @@ function digitsOf(number: number, count: number): string {
   return text;
 }
 
-/** A byte for each digit, of which five bits are used: none is more likely than another. */
+/** Uses five bits of a byte for each digit, so all digits are equally likely. */
 function randomDigits(count: number, randomBytes: RandomBytes): string {
   const bytes = new Uint8Array(count);
   randomBytes(bytes);

@@ -62,7 +62,7 @@ export interface KnownApiKey {
 
 export interface ApiKeyPage {
   readonly keys: readonly KnownApiKey[];
-  /** Where the next page begins; undefined behind the last. */
+  /** Where the next page begins; undefined after the last page. */
   readonly next: string | undefined;
 }
 
@@ -72,13 +72,13 @@ interface Entry {
   readonly claims: Claims;
   isRevoked: boolean;
   lastUsedMs: number | undefined;
-  /** What the store says about it. */
+  /** The stored time of the last use. */
   writtenUseMs: number | undefined;
 }
 
-/** A use is written when the one in the store is older than this. */
+/** A use is written if the stored time is older than this. */
 const useStepMs = 10 * 60 * 1000;
-/** How long uses are gathered before they are written together. */
+/** How long uses are collected before they are written together. */
 const gatherUsesMs = 60 * 1000;
 const usesPerBatchMax = 1000;
 
@@ -86,10 +86,10 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
   readonly #parts: ApiKeysParts;
   readonly #entries: Map<ApiKeyId, Entry> = new Map();
   readonly #counts: Map<TenantId, number> = new Map();
-  /** Entries whose last use the store does not know, and since when there are any. */
+  /** Entries whose last use is not stored yet, and since when there are such entries. */
   readonly #used: Set<Entry> = new Set();
   #usedSinceMs = 0;
-  /** Whether a key that was revoked is not here for certain. */
+  /** Whether memory is known to have no revoked key. */
   #isCurrent = false;
   #changes: Promise<unknown> = Promise.resolve();
   /** Called when there is something to write. */
@@ -124,9 +124,9 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     return this.#entries.get(id);
   }
 
-  /** In the order of tenants, and within one from the oldest to the newest. */
+  /** Ordered by tenant, and within a tenant from the oldest to the newest. */
   async list(wanted: {
-    /** Undefined for all of them. */
+    /** Undefined for all tenants. */
     readonly tenantId: TenantId | undefined;
     /** `next` of the page before, or empty. */
     readonly after: string;
@@ -136,7 +136,7 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     const found = await this.#parts.store.records.names(apiKeyRange(tenantId, after), limit + 1);
     const page = found.slice(0, limit);
     return {
-      // One that is on its way into the store, or out of it, is not there.
+      // A key that is being created or revoked is not listed.
       keys: page
         .map((name) => this.#entries.get(idIn(name) as ApiKeyId))
         .filter((each) => each !== undefined),
@@ -160,7 +160,7 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     });
   }
 
-  /** The key that is gone; undefined when there is none. */
+  /** Returns the revoked key; undefined if there was none. */
   revoke(
     wanted: { readonly id: ApiKeyId; readonly tenantId: TenantId | undefined },
     audit: Audit,
@@ -195,7 +195,7 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     return this.#used.size === 0 ? undefined : this.#usedSinceMs + gatherUsesMs;
   }
 
-  /** Writes a bounded piece of what the store does not know of. */
+  /** Writes a bounded number of uses. */
   writeUses(): Promise<void> {
     return this.#inTurn(async () => {
       const entries = [...this.#used].slice(0, usesPerBatchMax);
@@ -210,7 +210,7 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     });
   }
 
-  /** Writes what was noted; a storage that takes no writes has to do without. */
+  /** Writes the uses; they are dropped if the storage accepts no writes. */
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       while (this.#used.size > 0) await this.writeUses();
@@ -244,17 +244,17 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     for (const entry of this.#entries.values()) this.#revoke(entry);
   }
 
-  /** Runs a change when those before it are done. */
+  /** Runs a change after the changes before it. */
   #inTurn<T>(change: () => Promise<T>): Promise<T> {
     const done = this.#changes.then(change);
-    // One that failed is its caller's to deal with, and does not hold up the others.
+    // The caller of a failed change handles the error; later changes run anyway.
     this.#changes = done.catch(() => {});
     return done;
   }
 
   /**
-   * Expired keys of the tenant that have to go so that there is room for one more: none when there
-   * is, undefined when there is none to be had.
+   * The expired keys of the tenant to delete so that it may have one more key: empty if it may already, undefined if
+   * it has too many valid keys.
    */
   #expiredToMakeRoom(tenantId: TenantId, nowMs: number): Entry[] | undefined {
     if (this.#entries.size >= limits.apiKeysMax) return undefined;
@@ -309,7 +309,7 @@ function claimsOf(key: ApiKey, isRevoked: () => boolean): Claims {
     subject: id,
     scopes: [...key.scopes, ...scopesOfRole[role]],
     eventTypes,
-    // A role is always named, so that no header can give it another.
+    // A key always has a role, so that no header can give it another one.
     raw: { tenantId, role },
     expiresMs,
     isRevoked,
@@ -318,7 +318,7 @@ function claimsOf(key: ApiKey, isRevoked: () => boolean): Claims {
   };
 }
 
-/** A token with scopes of ours has those and no others; without, an admin's key could create tasks. */
+/** A token without scopes of codeQ may create tasks, so the role of a key is also one of its scopes. */
 const scopesOfRole = {
   none: [],
   viewer: [viewerScope],

@@ -21,7 +21,7 @@ import {
   type TokenProvider,
 } from "./token-provider.ts";
 
-/** `viewer` is what admins and viewers may look at. */
+/** `viewer`: what admins and viewers may read. */
 export type AccessKind = "producer" | "worker" | "either" | "viewer" | "admin" | "operator";
 
 /** Whether an operator may name another tenant in a call. */
@@ -29,7 +29,7 @@ export function isForAdmins(kind: AccessKind): boolean {
   return kind === "viewer" || kind === "admin" || kind === "operator";
 }
 
-/** For each kind of callers. */
+/** For each kind of caller. */
 const acceptedTokensMax = 10_000;
 
 const scheme = "bearer ";
@@ -59,16 +59,16 @@ export class Authenticator {
 
   constructor(parts: AuthenticatorParts) {
     const { clock, producers, workers, allowProducerAsWorker } = parts;
-    const vouchers = (of: readonly TokenProvider[], identityOf: Voucher["identityOf"]) =>
+    const sources = (of: readonly TokenProvider[], identityOf: TokenSource["identityOf"]) =>
       of.map((provider) => ({ provider, identityOf }));
-    const tokensOf = (...lists: readonly Voucher[][]): AcceptedTokens =>
-      new AcceptedTokens({ vouchers: lists.flat(), clock, tokensMax: acceptedTokensMax });
-    this.#producers = tokensOf(vouchers(producers, producerOf));
+    const tokensOf = (...lists: readonly TokenSource[][]): AcceptedTokens =>
+      new AcceptedTokens({ sources: lists.flat(), clock, tokensMax: acceptedTokensMax });
+    this.#producers = tokensOf(sources(producers, producerOf));
     this.#workers = tokensOf(
-      vouchers(workers, workerOf),
-      allowProducerAsWorker ? vouchers(producers, producerAsWorkerOf) : [],
+      sources(workers, workerOf),
+      allowProducerAsWorker ? sources(producers, producerAsWorkerOf) : [],
     );
-    this.#readers = tokensOf(vouchers(workers, readerOf), vouchers(producers, producerOf));
+    this.#readers = tokensOf(sources(workers, readerOf), sources(producers, producerOf));
     this.#revocations = parts.revocations;
   }
 
@@ -98,15 +98,15 @@ export class Authenticator {
   }
 }
 
-/** A provider, and who the bearers of its tokens are to callers of this kind. */
-interface Voucher {
+/** A provider, and how its claims become an identity for this kind of caller. */
+interface TokenSource {
   readonly provider: TokenProvider;
   readonly identityOf: (claims: Claims) => Authenticated;
 }
 
 interface AcceptedTokensParts {
   /** The first that accepts a token decides. */
-  readonly vouchers: readonly Voucher[];
+  readonly sources: readonly TokenSource[];
   readonly clock: Clock;
   readonly tokensMax: number;
 }
@@ -117,20 +117,20 @@ interface AcceptedTokensParts {
  * newer ones. Refusals are not cached, so bad tokens cannot evict good ones.
  */
 export class AcceptedTokens {
-  readonly #vouchers: readonly Voucher[];
+  readonly #sources: readonly TokenSource[];
   readonly #clock: Clock;
   readonly #tokensMax: number;
   readonly #accepted: Map<string, Authenticated> = new Map();
-  /** So that a token which many calls bring at once is verified once. */
+  /** Verifications in progress, so that a token of many simultaneous calls is verified once. */
   readonly #underWay: Map<string, Promise<Authenticated>> = new Map();
 
-  constructor({ vouchers, clock, tokensMax }: AcceptedTokensParts) {
-    this.#vouchers = vouchers;
+  constructor({ sources, clock, tokensMax }: AcceptedTokensParts) {
+    this.#sources = sources;
     this.#clock = clock;
     this.#tokensMax = tokensMax;
   }
 
-  /** Whose token it is; at once when it is known. */
+  /** The identity of the token; without waiting if the token was accepted recently. */
   find(token: string, fingerprint: string): MaybePromise<Authenticated> {
     const known = this.#accepted.get(fingerprint);
     if (known?.ok === true) {
@@ -155,20 +155,20 @@ export class AcceptedTokens {
     return done;
   }
 
-  /** Asks one after the other; of the refusals, the one that tells most is left. */
+  /** Asks one provider after the other, and returns the most specific refusal. */
   #ask(token: string, index: number, refusal: Authenticated): MaybePromise<Authenticated> {
-    const voucher = this.#vouchers[index];
-    if (voucher === undefined) return refusal;
-    return whenKnown(voucher.provider.verify(token), (verified) => {
-      const outcome = verified.ok ? this.#admit(voucher, verified.value) : verified;
+    const source = this.#sources[index];
+    if (source === undefined) return refusal;
+    return whenKnown(source.provider.verify(token), (verified) => {
+      const outcome = verified.ok ? this.#admit(source, verified.value) : verified;
       return outcome.ok ? outcome : this.#ask(token, index + 1, moreTelling(refusal, outcome));
     });
   }
 
-  #admit({ identityOf }: Voucher, claims: Claims): Authenticated {
+  #admit({ identityOf }: TokenSource, claims: Claims): Authenticated {
     const { expiresMs, isRevoked } = claims;
     if (expiresMs !== undefined && expiresMs <= this.#clock.nowMs()) return refuse("token_expired");
-    // Taken back while it was being verified.
+    // The token was revoked while it was being verified.
     return isRevoked() ? refuse("invalid_token") : identityOf(claims);
   }
 
@@ -180,7 +180,7 @@ export class AcceptedTokens {
   }
 }
 
-/** From what any provider says of a token it never saw to what only its own provider can say. */
+/** Refusals of providers that do not know the token, from the least to the most specific. */
 const vague: readonly ErrorCode[] = ["invalid_token", "invalid_issuer"];
 
 function moreTelling(first: Authenticated, second: Authenticated): Authenticated {

@@ -10,33 +10,33 @@ import type { Claims } from "./token-provider.ts";
 
 export interface Identity {
   readonly subject: string;
-  /** As whom the caller holds leases. */
+  /** The owner of the leases of this caller. */
   readonly workerId: WorkerId;
   readonly tenantId: TenantId;
-  /** The tenant that an operator comes from while it acts in another one. */
+  /** The own tenant of an operator that acts in another tenant. */
   readonly homeTenantId?: TenantId | undefined;
   readonly scopes: ReadonlySet<string>;
   /** Lower-case commands the caller may work on; `*` stands for all. */
   readonly eventTypes: readonly string[];
   /** Lower-case commands the caller may create tasks of; undefined for all. */
   readonly creates: ReadonlySet<string> | undefined;
-  /** May look at everything in its tenant, and do nothing about it; admins are viewers too. */
+  /** May read everything in its tenant and change nothing; admins are viewers too. */
   readonly isViewer: boolean;
-  /** Is never shown what tasks carry: payloads, results and artifacts. */
+  /** Never sees payloads, results and artifacts. */
   readonly hidesPayloads: boolean;
   /** Administers its own tenant. */
   readonly isAdmin: boolean;
   /** Administers every tenant; is an admin too. */
   readonly isOperator: boolean;
-  /** Whether the token says anything about roles; only one that does not may be given one. */
+  /** Whether the token has a role; `allowRoleHeader` gives a role only to a token without one. */
   readonly hasRole: boolean;
-  /** When the token stops being good; undefined for never. */
+  /** When the token expires; undefined for never. */
   readonly expiresMs: number | undefined;
   /** The issuer of the token, for logs and records. */
   readonly issuedBy: string;
-  /** Which API key was used, if one was. */
+  /** The id of the API key, if the token is one. */
   readonly apiKeyId?: ApiKeyId | undefined;
-  /** Whether the token has been taken back since it was accepted. */
+  /** Whether the token has been revoked since it was accepted. */
   readonly isRevoked: () => boolean;
 }
 
@@ -56,7 +56,7 @@ export const adminScope = "codeq:admin";
 export const operatorScope = "codeq:operator";
 export const anyEventType = "*";
 
-/** What an operation may ask for. */
+/** The scopes that operations may require. */
 export type Scope = (typeof workerScopes)[number] | typeof createScope;
 
 export type Authenticated = Outcome<Identity, ErrorCode>;
@@ -71,7 +71,7 @@ export function workerOf(claims: Claims): Authenticated {
   return identityOf(claims);
 }
 
-/** A producer that may work as well: everything that a worker may, in its own tenant. */
+/** A producer that has all rights of a worker in its own tenant. */
 export function producerAsWorkerOf(claims: Claims): Authenticated {
   const producer = identityOf(claims);
   if (!producer.ok || isOnlyViewer(producer.value)) return producer;
@@ -83,7 +83,7 @@ function isOnlyViewer({ isViewer, isAdmin }: Identity): boolean {
   return isViewer && !isAdmin;
 }
 
-/** Readers need no scope, but a worker that may do nothing at all may not read either. */
+/** Readers need no scope, but a worker without event types may not read. */
 export function readerOf(claims: Claims): Authenticated {
   return claims.eventTypes.length === 0 ? refuse("invalid_token") : identityOf(claims);
 }
@@ -117,19 +117,19 @@ function identityOf(claims: Claims): Authenticated {
   });
 }
 
-/** A token that names none of our scopes was made without them in mind, and may create, unless it only looks. */
+/** A token without scopes of codeQ was issued without them in mind, and may create unless it is read-only. */
 function scopesOf({ scopes }: Claims, onlyLooks: boolean): ReadonlySet<string> {
   const isLimited = onlyLooks || scopes.some((scope) => scope.startsWith("codeq:"));
   return new Set(isLimited ? scopes : [...scopes, createScope]);
 }
 
-/** `role` is one, `roles` are several. Undefined when they are malformed. */
+/** The claim `role` is one role, `roles` is a list. Undefined if they are malformed. */
 function rolesOf({ role, roles }: Claims["raw"]): readonly string[] | undefined {
   const named = [role ?? [], roles ?? []].flat();
   return isTextList(named) ? named.map((each) => each.trim().toLowerCase()) : undefined;
 }
 
-/** What may be created: the commands of the token, else its event types, else everything. */
+/** The commands that the token may create: its `commands`, otherwise its event types, otherwise all. */
 function commandsOf({ raw, eventTypes }: Claims): ReadonlySet<string> | undefined {
   const unlimited = eventTypes.length === 0 ? [anyEventType] : eventTypes;
   const { commands = unlimited } = raw;
@@ -143,7 +143,7 @@ export function isTenantId(text: string): text is TenantId {
   return limits.tenantPattern.test(text);
 }
 
-/** What an operator names where it means all of them; no tenant is called so. */
+/** Stands for all tenants in calls of operators; not a valid name of a tenant. */
 export const everyTenant = "*" as TenantId;
 
 /**
@@ -165,8 +165,8 @@ function tenantOf(
 }
 
 /**
- * Who holds a lease. A worker may give itself a name, but only within what its token says it is: two
- * tokens can never produce the same id, whatever names they choose.
+ * The owner of a lease. A worker may choose a name, but the name is bound to the subject of its token: workers with
+ * different subjects never have the same id.
  *
  *   no name, or the subject itself   the subject
  *   a name                           ~<name, escaped>@<subject>

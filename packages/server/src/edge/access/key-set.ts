@@ -1,12 +1,12 @@
 /**
- * The keys of one identity server, as they are there and not as they once were.
+ * The current keys of one identity server.
  *
- *   empty    no keys yet, or none that may still be used; a token waits for the fetch under way
+ *   empty    no keys that may be used; a token waits for the running fetch
  *   fresh    fetched within the refresh interval
- *   stale    fetching fails; the keys are used on, until they are too old and the set is empty again
+ *   stale    fetching fails; the keys stay in use until they are too old, and then the set is empty
  *
- * A key that a fetch no longer finds is dropped, with everything that depends on it. An unknown key causes a
- * fetch, but at most one per interval, so that clients cannot cause many fetches with such tokens.
+ * A key that is missing in the latest fetch is dropped, and the tokens that it signed are revoked. An unknown key
+ * causes a fetch, but at most one per interval, so that clients cannot cause many fetches.
  */
 
 import type { ErrorCode } from "@codeq/protocol";
@@ -21,7 +21,7 @@ import { requestText } from "./request-text.ts";
 import { readSigningKeys, type SigningKey } from "./signing-keys.ts";
 import type { Revocations } from "./token-provider.ts";
 
-/** Rejects when the text cannot be had; the reason goes to the log. */
+/** Rejects if the text cannot be fetched; the reason goes to the log. */
 export type FetchKeySet = (url: string, signal: AbortSignal) => Promise<string>;
 
 /** Redirects are not followed, because keys from elsewhere would be trusted like keys from the configured URL. */
@@ -54,7 +54,7 @@ export class KeySet implements Disposable {
   #fetchedMs: number | undefined;
   #isFailing = false;
   #nextFetchMs = 0;
-  /** When a token was last the reason for a fetch. */
+  /** When a token last caused a fetch. */
   #askedMs = Number.NEGATIVE_INFINITY;
   #underWay: Promise<void> | undefined;
   #abort: () => void = () => {};
@@ -65,7 +65,7 @@ export class KeySet implements Disposable {
     this.#parts = parts;
   }
 
-  /** The key of that name; waits only when it has to be fetched first. */
+  /** The key with this id; waits only if the keys have to be fetched. */
   find(kid: string, algorithm: string): MaybePromise<Outcome<SigningKey, ErrorCode>> {
     this.dropTooOld();
     const known = this.#known(kid, algorithm);
@@ -77,7 +77,7 @@ export class KeySet implements Disposable {
     });
   }
 
-  /** When there is something to do, on the monotonic clock. */
+  /** The time of the next work, on the monotonic clock. */
   nextMs(): number | undefined {
     if (this.#isClosed) return undefined;
     const fetchMs = this.#underWay === undefined ? this.#nextFetchMs : Number.POSITIVE_INFINITY;
@@ -85,7 +85,7 @@ export class KeySet implements Disposable {
     return nextMs === Number.POSITIVE_INFINITY ? undefined : nextMs;
   }
 
-  /** Does what is due, and does not wait for it. */
+  /** Starts the work that is due, and does not wait for it. */
   work(): void {
     this.dropTooOld();
     if (this.#nextFetchMs <= this.#parts.clock.monotonicMs()) void this.#fetch();
@@ -101,7 +101,7 @@ export class KeySet implements Disposable {
     return hasKeys ? (this.#fetchedMs ?? 0) + this.#config.staleMs : Number.POSITIVE_INFINITY;
   }
 
-  /** Keys that could not be confirmed for too long may have been taken back since. */
+  /** Keys that could not be confirmed for too long may have been revoked. */
   dropTooOld(): void {
     if (this.#parts.clock.monotonicMs() < this.#tooOldMs) return;
     this.#parts.logger.error(
@@ -117,7 +117,7 @@ export class KeySet implements Disposable {
     return this.#keys.find((key) => key.kid === kid && key.byAlgorithm.has(algorithm));
   }
 
-  /** At most one per interval, not counting the first of all; undefined when there was one lately. */
+  /** At most one fetch per interval, not counting the first; undefined if there was a recent one. */
   #fetchForToken(): MaybePromise<void> {
     if (this.#underWay !== undefined) return this.#underWay;
     if (this.#isClosed) return undefined;
@@ -182,7 +182,7 @@ export class KeySet implements Disposable {
     }
   }
 
-  /** Keys that are still there stay the same objects, so that what rests on them stays good. */
+  /** Unchanged keys stay the same objects, so that tokens that they signed stay valid. */
   #replace(fetched: readonly SigningKey[]): void {
     const before = this.#keys;
     this.#keys = fetched.map(

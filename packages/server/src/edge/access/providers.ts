@@ -104,7 +104,7 @@ export class JwtProvider implements TokenProvider {
   verify(token: string): MaybePromise<Verified> {
     const read = readUnverified(token);
     if (read === undefined) return refuse("invalid_token");
-    // Another issuer's token is not worth a look at the keys; with several issuers it is normal.
+    // With several issuers, tokens of another issuer are normal; they must not cause a fetch of keys.
     if (read.issuer !== this.#config.issuer) return refuse("invalid_issuer");
     return whenKnown(this.#keys.find(read.kid, read.algorithm), (key) =>
       key.ok ? this.#check(token, read.algorithm, key.value) : key,
@@ -155,7 +155,7 @@ export class JwtProvider implements TokenProvider {
   }
 }
 
-/** A number that is no time, such as 1e309, would be a token that never expires. */
+/** A number that is not a time, such as 1e309, would make a token that never expires. */
 function hasSaneTimes(payload: JWTPayload): boolean {
   return ["exp", "nbf", "iat"].every((name) => {
     const value = payload[name];
@@ -170,7 +170,7 @@ interface Unverified {
 }
 
 function readUnverified(token: string): Unverified | undefined {
-  // Most tokens of other kinds are recognised without the price of an exception.
+  // Recognises most tokens of other kinds without the cost of an exception.
   if (token.split(".", 4).length !== 3) return undefined;
   try {
     const { kid, alg } = decodeProtectedHeader(token);
@@ -184,7 +184,7 @@ function readUnverified(token: string): Unverified | undefined {
   }
 }
 
-/** `scope` as one text, `scopes` or `scp` as a list: issuers differ. Undefined when malformed. */
+/** Issuers send `scope` as one text, or `scopes` or `scp` as a list. Undefined if malformed. */
 function scopesOf(payload: JWTPayload): readonly string[] | undefined {
   const all = ["scope", "scopes", "scp"].flatMap((name) => {
     const value = payload[name] ?? [];

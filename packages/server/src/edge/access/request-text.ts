@@ -4,7 +4,7 @@ import { request as requestHttps } from "node:https";
 
 export interface TextRequest {
   readonly url: string;
-  /** Sent with POST; GET without one. */
+  /** Sent with POST; without a form the request is a GET. */
   readonly form?: URLSearchParams;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -14,7 +14,7 @@ export interface TextReply {
   readonly text: string;
 }
 
-/** Rejects when there is no answer, or one without end. */
+/** Rejects if there is no answer or if the answer is too large. */
 export type RequestText = (request: TextRequest, signal: AbortSignal) => Promise<TextReply>;
 
 const bytesMax = 1024 * 1024;

@@ -10,11 +10,11 @@ export type Algorithm = (typeof algorithms)[number];
 
 export interface SigningKey {
   readonly kid: string;
-  /** The same for the same key, also when it is read again. */
+  /** Equal for the same key in every fetch. */
   readonly material: string;
   /** The key for each algorithm that it may be used with. */
   readonly byAlgorithm: ReadonlyMap<string, CryptoKey>;
-  /** Whether the key set no longer has it, so that what it signed is not believed any more. */
+  /** Whether the key set no longer has the key; tokens that it signed are then refused. */
   readonly isGone: () => boolean;
   readonly drop: () => void;
 }
@@ -22,7 +22,7 @@ export interface SigningKey {
 const keysMax = 100;
 const kidCharsMax = 256;
 
-/** Undefined when the text is not a key set at all. */
+/** Undefined if the text is not a key set. */
 export async function readSigningKeys(text: string): Promise<readonly SigningKey[] | undefined> {
   const entries = entriesOf(text);
   if (entries === undefined) return undefined;
@@ -39,7 +39,7 @@ function entriesOf(text: string): readonly unknown[] | undefined {
     const { keys } = JSON.parse(text) ?? {};
     return Array.isArray(keys) ? keys : undefined;
   } catch {
-    // Not JSON: the answer of something that is not the identity server, such as a proxy.
+    // Not JSON: the answer comes from another server, such as a proxy.
     return undefined;
   }
 }
@@ -73,7 +73,7 @@ async function readKey(entry: Record<string, unknown>): Promise<SigningKey | und
   };
 }
 
-/** Only what a verifier needs: a private key that was published by mistake is not kept. */
+/** Only the public part: a private key that was published by mistake is not kept. */
 function publicPartOf({ kty, n, e, crv, x, y }: Record<string, unknown>): JWK | undefined {
   if (kty === "RSA" && isText(n) && isText(e)) return { kty, n, e };
   if (kty === "EC" && crv === "P-256" && isText(x) && isText(y)) return { kty, crv, x, y };
@@ -91,7 +91,7 @@ async function importKey(jwk: JWK, algorithm: Algorithm): Promise<CryptoKey | un
     const key = await importJWK(jwk, algorithm);
     return key instanceof Uint8Array || !isStrong(key) ? undefined : key;
   } catch {
-    // Numbers that make no key; whatever else the set holds is still of use.
+    // The numbers are not a valid key; the other keys of the set can still be used.
     return undefined;
   }
 }

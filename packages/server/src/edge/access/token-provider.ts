@@ -17,15 +17,15 @@ export interface Claims {
   readonly eventTypes: readonly string[];
   /** All claims by their names; tenant, roles and commands are read from here. */
   readonly raw: Readonly<Record<string, unknown>>;
-  /** When the token stops being good, on the wall clock; undefined for never. */
+  /** When the token expires, on the wall clock; undefined for never. */
   readonly expiresMs: number | undefined;
   /** The issuer, for logs and records; never a part of the token. */
   readonly issuedBy: string;
-  /** Which API key it is, where it is one. */
+  /** The id of the API key, if the token is one. */
   readonly apiKeyId?: ApiKeyId | undefined;
   /**
-   * Whether the provider has taken its word back. Asked with every use of the token, so it answers
-   * from memory. It stays true once it was.
+   * Whether the token was revoked. Called for every use of the token, so it answers from memory. Once true, it stays
+   * true.
    */
   readonly isRevoked: () => boolean;
 }
@@ -51,7 +51,7 @@ export function fingerprintOf(token: string): string {
   return hash("sha256", token);
 }
 
-/** Compares secrets without telling by its duration how much of them is the same. */
+/** Compares secrets in constant time. */
 export function isSameText(one: string, other: string): boolean {
   const bytes = (text: string): Buffer => Buffer.from(hash("sha256", text, "hex"));
   return timingSafeEqual(bytes(one), bytes(other));
@@ -69,7 +69,7 @@ interface Watcher {
 export class Revocations {
   readonly #watchers: Set<Watcher> = new Set();
 
-  /** Calls back once, when the identity is taken back or is already; returns how to stop watching. */
+  /** Calls back once the identity is revoked, at once if it already is; returns a function that stops watching. */
   watch(identity: Identity, onRevoked: () => void): () => void {
     const watcher = { identity, onRevoked };
     if (identity.isRevoked()) onRevoked();
@@ -77,7 +77,7 @@ export class Revocations {
     return () => void this.#watchers.delete(watcher);
   }
 
-  /** Some token that was accepted before may not be any more. */
+  /** Called when an accepted token may have been revoked. */
   announce(): void {
     for (const watcher of this.#watchers) {
       if (!watcher.identity.isRevoked()) continue;

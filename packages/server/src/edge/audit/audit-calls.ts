@@ -20,7 +20,7 @@ interface Refused {
   readonly target?: string | undefined;
 }
 
-/** Counts a refusal that is about access; others are not worth a record. */
+/** Counts a refusal that is about access; other refusals leave no record. */
 export function auditRefusal(parts: Parts, actor: Actor, refused: Refused): void {
   if (!aboutAccess.has(refused.code)) return;
   parts.events.accessRefused(refused.code);
@@ -33,7 +33,7 @@ interface Finished<Input, Output> {
   readonly input: Input;
 }
 
-/** Tells of a call that is over; undefined when there is nothing to wait for. */
+/** Records an answered call; undefined if there is nothing to wait for. */
 export function auditCall<Input, Output>(
   parts: Parts,
   finished: Finished<Input, Output>,
@@ -59,7 +59,7 @@ function auditSuccess<Input, Output>(
     return auditEventOf(call, { action, target, detail, tenantId, outcome: "ok" });
   };
   if (rule.of === "all") return parts.audit.record(event());
-  // Reading may be what a page does every second, so it is counted.
+  // A page may read every second, so reads are counted instead of recorded one by one.
   if (operation.access === "operator") parts.audit.tally(event(everyTenant));
   else if (call.identity.homeTenantId !== undefined) parts.audit.tally(event());
   return undefined;

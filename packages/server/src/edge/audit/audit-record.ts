@@ -102,16 +102,16 @@ function decodeAudit(text: string, id: string): AuditRecord | undefined {
   return { id, atMs, lastMs, count, ...event } as unknown as AuditRecord;
 }
 
-/** From where a call came. */
+/** The source of a call. */
 export interface Origin {
   readonly address: string;
   readonly requestId: string;
 }
 
 export interface Actor {
-  /** Undefined for those who were refused before they were known. */
+  /** Undefined for a caller that was refused before it was authenticated. */
   readonly identity?: Identity | undefined;
-  /** Undefined for what came from inside. */
+  /** Undefined for an action of the server itself. */
   readonly from?: Origin | undefined;
 }
 
@@ -119,7 +119,7 @@ export interface Happening extends Pick<AuditEvent, "action" | "outcome"> {
   readonly target?: string | undefined;
   readonly detail?: string | undefined;
   readonly code?: string | undefined;
-  /** Whom it concerns, when that is not the tenant that the caller acts in. */
+  /** The tenant that the action concerns, if it is not the tenant that the caller acts in. */
   readonly tenantId?: TenantId | undefined;
 }
 

@@ -1,10 +1,10 @@
 /**
- * Events that may be frequent, such as refused callers, counted instead of written one by one.
- * The same event within a minute is one record with a count. A minute and an hour have room for so
- * many records; beyond that events are counted together in one, whatever they were.
+ * Counts events that may be frequent, such as refusals of unauthenticated clients, instead of writing each one.
+ * Equal events within a minute are one record with a count. The number of records per minute and per hour is limited;
+ * further events are counted together in one record.
  *
- * What is new is due a second later, so that it can be read soon; what has grown is due at the end of
- * its minute. While nothing can be written the minute goes on, so memory stays bounded too.
+ * A new record is due after a second, so that it can be read soon; a record that has grown is due at the end of its
+ * minute. While nothing can be written, the minute goes on, so memory stays bounded.
  */
 import type { Clock } from "../../core/clock.ts";
 import type { AuditEvent, AuditRecord } from "./audit-record.ts";
@@ -13,19 +13,19 @@ export interface AuditTallyParts {
   readonly clock: Clock;
   readonly perMinuteMax: number;
   readonly perHourMax: number;
-  /** What stands for the events there is no room for. */
+  /** The event that stands for all events beyond the limits. */
   readonly others: AuditEvent;
   readonly idAt: (ms: number) => string;
 }
 
-/** A record that grows, and how much of it was written and logged. The caller logs its first event. */
+/** A growing record, and how much of it was written. The caller logs its first event. */
 export interface Tallied {
   record: AuditRecord;
   writtenCount: number;
   loggedCount: number;
 }
 
-const soonMs = 1000;
+const firstWriteMs = 1000;
 const minuteMs = 60 * 1000;
 const hourMs = 60 * minuteMs;
 
@@ -35,14 +35,14 @@ export class AuditTally {
   #minuteEndsMs = 0;
   #hourEndsMs = 0;
   #inThisHour = 0;
-  /** Since when there is an entry that was never written. */
+  /** Since when there is an entry that has not been written. */
   #newSinceMs: number | undefined;
 
   constructor(parts: AuditTallyParts) {
     this.#parts = parts;
   }
 
-  /** The record that begins with this event; undefined when it is one more of its kind. */
+  /** The new record of this event; undefined if the event was added to a record. */
   add(event: AuditEvent): AuditRecord | undefined {
     const name = nameOf(event);
     const known = this.#entries.get(name);
@@ -50,19 +50,19 @@ export class AuditTally {
     return this.#hasRoom() ? this.#begin(name, event) : this.#addOther();
   }
 
-  /** When something has to be written, on the monotonic clock. */
+  /** When records have to be written, on the monotonic clock. */
   get dueMs(): number | undefined {
     if (this.#entries.size === 0) return undefined;
     const newMs = this.#newSinceMs ?? Number.POSITIVE_INFINITY;
-    return Math.min(newMs + soonMs, this.#minuteEndsMs);
+    return Math.min(newMs + firstWriteMs, this.#minuteEndsMs);
   }
 
-  /** Whether the minute has come to its end. */
+  /** Whether the minute is over. */
   get isOver(): boolean {
     return this.#parts.clock.monotonicMs() >= this.#minuteEndsMs;
   }
 
-  /** What is new, or with `grown` also what has grown. */
+  /** The new records, and with `grown` also those that have grown. */
   due(grown: boolean = this.isOver): readonly Tallied[] {
     const entries = [...this.#entries.values()];
     return grown
@@ -70,7 +70,7 @@ export class AuditTally {
       : entries.filter(({ writtenCount }) => writtenCount === 0);
   }
 
-  /** Forgets what is over, after everything that was due has been written. */
+  /** Drops the records of an ended minute, after everything that was due has been written. */
   settle(): void {
     const nowMs = this.#parts.clock.monotonicMs();
     const entries = [...this.#entries];
@@ -119,7 +119,7 @@ function count(tallied: Tallied, nowMs: number): undefined {
   return undefined;
 }
 
-/** Events are the same when all but the request is. */
+/** Events with the same name are counted in one record. */
 function nameOf(event: AuditEvent): string {
   const { action, target, outcome, code, tenantId, subject, homeTenantId, address } = event;
   return [action, target, outcome, code, tenantId, subject, homeTenantId, address].join("\n");

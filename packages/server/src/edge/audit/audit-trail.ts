@@ -37,10 +37,10 @@ export interface AuditTrailParts {
   readonly retentionMs: number;
 }
 
-/** A record that is to be committed together with what it tells of. */
+/** A record that is committed together with the change that it describes. */
 export interface AuditEntry {
   readonly writes: readonly RecordWrite[];
-  /** Tells the log, once the writes are durable. */
+  /** Writes the log line; called when the writes are durable. */
   readonly log: () => void;
 }
 
@@ -59,27 +59,27 @@ export interface AuditQuery {
 
 export interface AuditPage {
   readonly records: readonly AuditRecord[];
-  /** Where the next page begins; undefined behind the last. */
+  /** Where the next page begins; undefined after the last page. */
   readonly next: string | undefined;
 }
 
-const strangers = { perMinuteMax: 100, perHourMax: 1000 };
+const unknownCallers = { perMinuteMax: 100, perHourMax: 1000 };
 const known = { perMinuteMax: 1000, perHourMax: 10_000 };
-/** How many records one request looks at, however few of them are wanted. */
+/** The most records that one request reads, however few of them match. */
 const lookedAtMax = 5000;
 const pieceEntries = 500;
 const hourMs = 60 * 60 * 1000;
 
 export class AuditTrail implements AsyncDisposable {
   readonly #parts: AuditTrailParts;
-  readonly #tallies: readonly [strangers: AuditTally, known: AuditTally];
-  /** Tells apart records of the same millisecond, also those of a process before this one. */
+  readonly #tallies: readonly [unknownCallers: AuditTally, known: AuditTally];
+  /** Makes ids of the same millisecond unique, also across restarts. */
   readonly #run: string;
   #number = 0xffff_ffff;
-  /** When to look for records that are too old; undefined when there are none at all. */
+  /** When to delete old records; undefined if there are no records. */
   #deleteAtMs: number | undefined = 0;
   #deletedTo = "";
-  /** Called when there is something to do later. */
+  /** Called when new work is scheduled. */
   onPlanned: () => void = () => {};
 
   constructor(parts: AuditTrailParts) {
@@ -89,7 +89,7 @@ export class AuditTrail implements AsyncDisposable {
     this.#run = bytes.toString("hex");
     const common = { clock: parts.clock, idAt: (ms: number) => this.#idAt(ms) };
     this.#tallies = [
-      new AuditTally({ ...common, ...strangers, others: others("other_strangers") }),
+      new AuditTally({ ...common, ...unknownCallers, others: others("other_strangers") }),
       new AuditTally({ ...common, ...known, others: others("other_refusals") }),
     ];
   }
@@ -106,7 +106,7 @@ export class AuditTrail implements AsyncDisposable {
     };
   }
 
-  /** Resolves when the record is durable, or is known not to be. */
+  /** Resolves when the record is durable or could not be stored. */
   async record(event: AuditEvent): Promise<void> {
     const record = this.#recordOf(event);
     this.#log(record);
@@ -119,10 +119,10 @@ export class AuditTrail implements AsyncDisposable {
     }
   }
 
-  /** Counts an event that may come in any number. Takes no time to speak of. */
+  /** Counts an event that may be frequent. Cheap: nothing is written. */
   tally(event: AuditEvent): void {
-    const [ofStrangers, ofKnown] = this.#tallies;
-    const tally = event.subject === "" ? ofStrangers : ofKnown;
+    const [ofUnknown, ofKnown] = this.#tallies;
+    const tally = event.subject === "" ? ofUnknown : ofKnown;
     const begun = tally.add(event);
     if (begun === undefined) return;
     this.#log(begun);
@@ -173,13 +173,13 @@ export class AuditTrail implements AsyncDisposable {
     return { records, next: after };
   }
 
-  /** When to look for records that are too old, on the monotonic clock. */
+  /** When to delete old records, on the monotonic clock. */
   get deleteAtMs(): number | undefined {
     const { retentionMs, store } = this.#parts;
     return retentionMs === 0 || !store.isInCharge ? undefined : this.#deleteAtMs;
   }
 
-  /** Deletes a bounded piece of the records that are too old. */
+  /** Deletes a bounded number of old records. */
   async deleteOld(): Promise<void> {
     const { store, clock, retentionMs } = this.#parts;
     store.assertWritable();
@@ -191,17 +191,17 @@ export class AuditTrail implements AsyncDisposable {
       .filter((record) => record !== undefined);
     if (records.length > 0) await store.commit(records.flatMap(removalsOfAudit));
     if (ids.length === pieceEntries) {
-      // What cannot be read stays where it is, and is not looked at again and again.
+      // A record that cannot be read stays, and is not read again at each run.
       this.#deletedTo = ids.at(-1) as string;
       return;
     }
     this.#deletedTo = "";
     this.#deleteAtMs = undefined;
-    // A record that is written meanwhile plans the next time itself.
+    // A record that is written meanwhile schedules the next run itself.
     if ((await kept.names(auditRange({ after: "" }), 1)).length > 0) this.#planDeletion();
   }
 
-  /** Writes what was counted; a storage that takes no writes has to do without. */
+  /** Writes the counted events; they are dropped if the storage accepts no writes. */
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       await this.writeTallies(true);
@@ -236,9 +236,9 @@ export class AuditTrail implements AsyncDisposable {
 
   #log(record: AuditRecord): void {
     const { id: _, atMs, lastMs: __, ...fields } = record;
-    const told = Object.entries(fields).filter(([, value]) => value !== "");
+    const written = Object.entries(fields).filter(([, value]) => value !== "");
     const at = new Date(atMs).toISOString();
-    this.#parts.logger.info("audit", { at, ...Object.fromEntries(told) });
+    this.#parts.logger.info("audit", { at, ...Object.fromEntries(written) });
   }
 }
 

@@ -24,33 +24,33 @@ export interface ListedArtifact {
 }
 
 export interface ArtifactProvider {
-  /** What is younger may be an upload of another server, and is not collected. */
+  /** A younger file may belong to a running upload of another server, and is not collected. */
   readonly collectAfterMs: number;
-  /** Resolves when the content would survive a crash; after a failure nothing of it is there. */
+  /** Resolves when the content survives a crash; after a failure no part of it is left. */
   put(key: ArtifactKey, content: AsyncIterable<Uint8Array>, contentType: string): Promise<void>;
   /** Undefined when there is no such artifact. */
   open(key: ArtifactKey, range: ByteRange): Promise<Readable | undefined>;
-  /** A URL that gives out the content for a while; undefined when the server has to. */
+  /** A URL at which clients get the content for a while; undefined if the server sends it itself. */
   link(key: ArtifactKey, contentType: string): Promise<string | undefined>;
   remove(keys: readonly ArtifactKey[]): Promise<void>;
   /**
-   * How all files of tasks are removed once they are deleted. `named` are those that their results name,
-   * and can be asked for now only.
+   * Returns a function that removes all files of these tasks, to be called when the tasks are deleted. `named` returns
+   * the files that the result of a task names; it works only before the deletion.
    */
   removalOf(
     ids: readonly TaskId[],
     named: (id: TaskId) => readonly ArtifactKey[],
   ): () => Promise<void>;
-  /** Everything there is, task by task. */
+  /** All files, task by task. */
   list(): AsyncIterable<ListedArtifact>;
-  /** Removes what uploads have left that were cut off. */
+  /** Removes the remains of uploads that were cut off. */
   sweep(): Promise<void>;
 }
 
-/** The store of artifacts did not do what it was asked. */
+/** A request to the artifact storage failed. */
 export class ArtifactFault extends Error {
   override readonly name = "ArtifactFault";
-  /** Whether it is worth another try. */
+  /** Whether a retry may succeed. */
   readonly isTemporary: boolean;
 
   constructor(message: string, isTemporary: boolean, cause?: unknown) {
@@ -62,13 +62,13 @@ export class ArtifactFault extends Error {
 const uploadPattern = /^[0-9a-f]{16}$/;
 const base = "http://any.invalid";
 
-/** A path when the server does not know how clients reach it. */
+/** A path without a host if `externalUrl` is not set. */
 export function artifactUrl(externalUrl: string, { id, upload, name }: ArtifactKey): string {
   const path = `/v1/codeq/tasks/${id}/artifacts/${encodeURIComponent(name)}?upload=${upload}`;
   return externalUrl.replace(/\/$/, "") + path;
 }
 
-/** The key of an artifact of this task; undefined for one that is somewhere else. */
+/** The key of an artifact of this task; undefined if the server does not store the artifact. */
 export function artifactKey(id: TaskId, { name, url, sha256 }: Artifact): ArtifactKey | undefined {
   if (sha256 === undefined) return undefined;
   const upload = URL.parse(url, base)?.searchParams.get("upload") ?? "";

@@ -13,7 +13,7 @@ import { uploadArtifact } from "./upload-artifact.ts";
 
 const path = "/v1/codeq/tasks/:id/artifacts/:name";
 const params = { id: "The id of the task.", name: "The name of the file." };
-/** Of both routes that answer with a file. */
+/** Shared by both routes that answer with a file. */
 const download = {
   about:
     "Range requests are answered with the part. Files in object storage are answered with a redirect.",
@@ -131,7 +131,7 @@ function downloadReply(downloaded: DownloadedArtifact): HttpReply {
   };
 }
 
-/** A worker chose type and content: a browser is to keep it as a file, and not to run it. */
+/** A worker chose type and content, so a browser must save the file and not run it. */
 function headersOf({ name, contentType, sha256 }: Artifact): Record<string, string> {
   return {
     "content-type": contentType ?? "application/octet-stream",

@@ -33,7 +33,7 @@ export interface FileOwner {
 
 export interface ArtifactFile {
   readonly name: string;
-  /** Passed through when it is given. */
+  /** A link to a file elsewhere; empty for a file in `contentBase64`. */
   readonly url: string;
   readonly contentBase64: string;
   readonly contentType: string;
@@ -41,7 +41,7 @@ export interface ArtifactFile {
 
 export interface StoredArtifacts {
   readonly artifacts: readonly Artifact[];
-  /** To be called when it is decided whether they belong to a task; removes them if not. */
+  /** Called when the change of the task is committed or refused; removes the files if it was refused. */
   readonly settle: (isKept: boolean) => Promise<void>;
 }
 
@@ -83,11 +83,11 @@ export class Artifacts {
   readonly #settings: ArtifactLimits;
   readonly #randomBytes: RandomBytes;
   readonly #clock: Clock;
-  /** Keys of uploads that are not decided yet. */
+  /** Keys of uploads that are not settled yet. */
   readonly #unsettled: Set<string> = new Set();
-  /** Files that arrive while they are stored, at the speed of their senders. */
+  /** Uploads as streams, at the speed of their senders. */
   readonly #uploads: UploadSlots;
-  /** Files inside of results, which are in memory. */
+  /** Files inside results, which are in memory. */
   readonly #inline: UploadSlots;
 
   constructor(parts: {
@@ -131,7 +131,7 @@ export class Artifacts {
     return ok({ artifacts: [...links, ...artifacts], settle });
   }
 
-  /** One file that comes as a stream. Refused at once when too many are under way. */
+  /** Stores one file that arrives as a stream. Refuses it at once if too many uploads are running. */
   async upload({ tenantId, id }: FileOwner, upload: Upload): Promise<Stored> {
     const problem = problemOfName(upload.name);
     if (problem !== undefined) return refused(upload.name, `upload: ${problem}`);
@@ -144,7 +144,7 @@ export class Artifacts {
     }
   }
 
-  /** Undefined when it is not there. */
+  /** Undefined if the file does not exist. */
   open(id: TaskId, artifact: Artifact, range: ByteRange): Promise<Readable | undefined> {
     const key = artifactKey(id, artifact);
     return key === undefined ? Promise.resolve(undefined) : this.#provider.open(key, range);
@@ -156,20 +156,20 @@ export class Artifacts {
     return key === undefined ? Promise.resolve(undefined) : this.#provider.link(key, type);
   }
 
-  /** Removes one that a task had attached and has no more. */
+  /** Removes a file that is no longer attached to the task. */
   async remove(id: TaskId, artifact: Artifact): Promise<void> {
     const key = artifactKey(id, artifact);
-    // What cannot be removed now is found by the sweep.
+    // The sweep removes a file that cannot be removed now.
     if (key !== undefined) await this.#provider.remove([key]).catch(() => {});
   }
 
-  /** Removes what no task names, and says how much that was. */
+  /** Removes the files that no task names, and returns their number. */
   async collect(referencesOf: (id: TaskId) => MaybePromise<References>): Promise<number> {
     let removed = 0;
     const { collectAfterMs } = this.#provider;
     for await (const { key, storedMs } of this.#provider.list()) {
       const isYoung = this.#clock.nowMs() - storedMs < collectAfterMs;
-      // In this order: an upload that is settled has been decided.
+      // Checked before the references: a settled upload is already in the references or refused.
       if (isYoung || this.#unsettled.has(textOf(key))) continue;
       if (isNamed(key, await referencesOf(key.id))) continue;
       await this.#provider.remove([key]);
@@ -179,7 +179,7 @@ export class Artifacts {
     return removed;
   }
 
-  /** All of them, or none. */
+  /** Stores all files or none. */
   async #putAll(id: TaskId, uploads: readonly Upload[], putOne: PutOne): Promise<Stored> {
     const keys = uploads.map(({ name }) => ({ id, upload: this.#drawUpload(), name }));
     for (const key of keys) this.#unsettled.add(textOf(key));
@@ -189,7 +189,7 @@ export class Artifacts {
     const work = async (): Promise<void> => {
       for (let at = next++; at < uploads.length; at = next++) {
         const stored = putOne(keys[at] as ArtifactKey, uploads[at] as Upload);
-        // One that fails ends all: the rest is not begun.
+        // After a failure the remaining files are not started.
         stored.catch(() => {
           next = uploads.length;
         });
@@ -222,7 +222,7 @@ export class Artifacts {
   }
 
   async #settle(keys: readonly ArtifactKey[], isKept: boolean): Promise<void> {
-    // What cannot be removed now is found by the sweep.
+    // The sweep removes a file that cannot be removed now.
     if (!isKept) await this.#provider.remove(keys).catch(() => {});
     for (const key of keys) this.#unsettled.delete(textOf(key));
   }
@@ -260,7 +260,7 @@ class CutOffError extends Error {
   }
 }
 
-/** Counts what passes through, and makes its checksum. */
+/** Counts and hashes the content that passes through. */
 class Measure {
   bytes = 0;
   readonly #hash = createHash("sha256");
@@ -304,7 +304,7 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
 
-/** Padding may be missing; one character alone beyond a multiple of four stands for no byte. */
+/** Padding may be missing. A single character after a multiple of four encodes no byte. */
 function isBase64(text: string): boolean {
   return base64.test(text) && text.replace(/=+$/, "").length % 4 !== 1;
 }
@@ -351,7 +351,7 @@ export function collectArtifacts(parts: {
           if (removed > 0) logger.info("artifacts without a result were removed", { removed });
         })
         .catch((error: unknown) => {
-          // They take room and nothing else; the next sweep tries again.
+          // Files that are left only use space; the next sweep retries.
           logger.warn("artifacts could not be checked", { error: String(error) });
         });
     },
@@ -362,8 +362,8 @@ export function collectArtifacts(parts: {
 const waitMsMax = 10_000;
 
 /**
- * How many files are stored at the same time. One tenant has at most half of the slots, so that its slow
- * files do not keep the others from storing any. Of those who wait, tenants take turns.
+ * Limits how many files are stored at the same time. One tenant has at most half of the slots, so that slow files of
+ * one tenant do not block the others. Waiting tenants get free slots in turn.
  */
 export class UploadSlots {
   readonly #clock: Clock;
@@ -375,14 +375,14 @@ export class UploadSlots {
     this.#clock = clock;
   }
 
-  /** False when there is no slot for the tenant now. */
+  /** Returns false if there is no free slot for the tenant. */
   takeNow(tenantId: TenantId): boolean {
     if (!this.#shares.hasRoomFor(tenantId)) return false;
     this.#shares.add(tenantId, 1);
     return true;
   }
 
-  /** False when there was none in time. */
+  /** Returns false if no slot became free in time. */
   async take(tenantId: TenantId): Promise<boolean> {
     if (this.takeNow(tenantId)) return true;
     return await new Promise((resolve) => {
@@ -402,7 +402,7 @@ export class UploadSlots {
     this.#shares.add(tenantId, -1);
     for (const [next, waiting] of this.#waiting) {
       if (!this.takeNow(next)) continue;
-      // To the end: it is the turn of the others first.
+      // The tenant moves to the end, so the others are served first.
       this.#waiting.delete(next);
       this.#waiting.set(next, waiting);
       for (const finish of waiting) {
@@ -441,9 +441,9 @@ function inTime<T>(promise: Promise<T>, clock: Clock): Promise<T> {
   });
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused.
 const unsafe = /[/\\\u0000-\u001f\u007f]/;
-/** Windows takes them for devices, whatever follows behind a dot. */
+/** Device names of Windows, with or without an extension. */
 const device = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)/i;
 
 /**

@@ -8,7 +8,7 @@ import type { ByteRange } from "./artifact-provider.ts";
 export interface DownloadArtifactInput<Id extends string> {
   readonly id: Id;
   readonly name: string;
-  /** As the header of HTTP says it; empty for all of it. */
+  /** The Range header of the request; empty for the whole file. */
   readonly range: string;
 }
 
@@ -44,7 +44,7 @@ export const downloadArtifact: Operation<DownloadArtifactInput<TaskId>, Download
   },
 };
 
-/** The same for administrators, who may name another tenant and cut the id. */
+/** The same for administrators, who may name another tenant and shorten the id. */
 export const downloadAnyArtifact: Operation<DownloadArtifactInput<string>, DownloadedArtifact> = {
   name: "download_any_artifact",
   access: "viewer",
@@ -57,12 +57,12 @@ export const downloadAnyArtifact: Operation<DownloadArtifactInput<string>, Downl
   },
 };
 
-/** Whether the server keeps it; a link leads elsewhere. */
+/** Whether the server stores the file; otherwise the artifact is a link. */
 function isOurs({ sha256 }: Artifact): boolean {
   return sha256 !== undefined;
 }
 
-/** Undefined for all of it, which is also what several parts at once get, and what makes no sense. */
+/** Undefined for the whole file, which is also the answer to several ranges and to an invalid header. */
 function partOf(asked: string, bytes: number): Answer<ByteRange | undefined> {
   const [, first = "", last = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(asked.trim()) ?? [];
   if (first === "" && last === "") return { ok: true, value: undefined };

@@ -31,10 +31,10 @@ export async function openArtifactProvider(
 }
 
 export class LocalArtifacts implements ArtifactProvider {
-  /** The directory is of one server. */
+  /** The directory belongs to one server. */
   readonly collectAfterMs = 0;
   readonly #directory: string;
-  /** Undefined until somebody wanted to know. */
+  /** Undefined until it was checked. */
   #hasFiles: boolean | undefined;
 
   constructor(directory: string) {
@@ -48,7 +48,7 @@ export class LocalArtifacts implements ArtifactProvider {
     try {
       await mkdir(ofUpload, { recursive: true, mode: 0o700 });
       await writeSynced(join(ofUpload, key.name), content);
-      // A name is kept by the directory that it is in.
+      // A new name is durable when its directory is synced.
       for (const each of [ofUpload, ofTask, this.#directory]) await syncDirectory(each);
     } catch (error) {
       await rm(ofUpload, { recursive: true, force: true }).catch(() => {});
@@ -76,10 +76,10 @@ export class LocalArtifacts implements ArtifactProvider {
     await Promise.all(paths.map((path) => rm(path, options)));
   }
 
-  /** Costs nothing where no file was ever stored. */
+  /** Does nothing if no file was ever stored. */
   removalOf(ids: readonly TaskId[]): () => Promise<void> {
     return async () => {
-      // Once it is there it stays; until then another thread may make it.
+      // The directory is never removed once it exists; until then another thread may create it.
       this.#hasFiles ||= existsSync(this.#directory);
       if (!this.#hasFiles) return;
       const options = { recursive: true, force: true };
@@ -96,11 +96,11 @@ export class LocalArtifacts implements ArtifactProvider {
     }
   }
 
-  /** Directories of tasks that have no file any more. */
+  /** Removes the directories of tasks without files. */
   async sweep(): Promise<void> {
     for (const id of await namesIn(this.#directory)) {
       const directory = join(this.#directory, id);
-      // One that is not empty stays.
+      // A directory that is not empty stays.
       if ((await namesIn(directory)).length === 0) await rmdir(directory).catch(() => {});
     }
   }

@@ -22,14 +22,14 @@ import {
 export const partBytes: number = 8 * 1024 * 1024;
 const triesMax = 4;
 const firstPauseMs = 200;
-/** How long one request may take until its answer begins, its body included. */
+/** Time limit from the start of a request to the beginning of its answer. */
 const answerMs = 60_000;
-/** The same for what only cleans up, which the sweep does as well. */
+/** Time limit for requests that clean up; the sweep cleans up what they leave. */
 const cleanUpMs = 10_000;
-/** How long the store may pause in the middle of an answer. */
+/** Longest pause within an answer. */
 const pauseMsMax = 30_000;
 const linkSeconds = 300;
-/** Uploads that began so long ago were cut off. */
+/** Unfinished uploads of this age were cut off. */
 const cutOffMs = 24 * 60 * 60 * 1000;
 const deletesAtOnce = 16;
 
@@ -42,7 +42,7 @@ interface Request {
   readonly answerMs?: number;
 }
 
-/** An answer of the store, whose content does not stop for long without an error. */
+/** An answer of the store; reading it fails if the content pauses for too long. */
 interface Answer {
   readonly headers: Headers;
   readonly pieces: () => AsyncIterable<Uint8Array>;
@@ -119,7 +119,7 @@ export class S3Artifacts implements ArtifactProvider {
     const body = `<CompleteMultipartUpload>${parts.join("")}</CompleteMultipartUpload>`;
     const request = { method: "POST", path, query: { uploadId }, body: Buffer.from(body) };
     const answer = await (await this.#send(request)).text();
-    // The answer begins before the work is done, so that its status says nothing.
+    // S3 sends the status before the upload is complete, so only the body says whether it succeeded.
     const code = valueIn(answer, "Code");
     if (answer.includes("<Error>")) throw strange(`it could not put the parts together: ${code}`);
   }
@@ -158,7 +158,7 @@ export class S3Artifacts implements ArtifactProvider {
     }
   }
 
-  /** What no result names is found by the sweep; to ask the store for each task would cost more. */
+  /** Other files are left to the sweep: listing them for each task would cost more requests. */
   removalOf(
     ids: readonly TaskId[],
     named: (id: TaskId) => readonly ArtifactKey[],
@@ -212,7 +212,7 @@ export class S3Artifacts implements ArtifactProvider {
     return url;
   }
 
-  /** An answer that is not an error; what is worth it is tried again. */
+  /** Sends a request, with retries for errors that may be temporary. Throws if it failed. */
   async #send(request: Request): Promise<Answer> {
     for (let tries = 1; ; tries += 1) {
       const answer = await this.#try(request);
@@ -243,7 +243,7 @@ export class S3Artifacts implements ArtifactProvider {
       if (error instanceof ArtifactFault) return error;
       if (late.signal.aborted) return new SilentError(`gave no answer within ${ms} ms`, error);
       return new ArtifactFault(
-        `the store of artifacts cannot be reached: ${reasonOf(error)}`,
+        `the artifact storage cannot be reached: ${reasonOf(error)}`,
         true,
         error,
       );
@@ -266,12 +266,12 @@ export class S3Artifacts implements ArtifactProvider {
       } catch (error) {
         if (late.signal.aborted) throw new SilentError(`paused for ${pauseMsMax} ms`, error);
         throw new ArtifactFault(
-          `the store of artifacts was cut off: ${reasonOf(error)}`,
+          `the connection to the artifact storage broke: ${reasonOf(error)}`,
           true,
           error,
         );
       } finally {
-        // Whoever does not want the rest ends the request.
+        // A reader that stops early cancels the request.
         await reader?.cancel().catch(() => {});
       }
     }
@@ -292,10 +292,10 @@ export class S3Artifacts implements ArtifactProvider {
 
 class MissingError extends Error {}
 
-/** The store has the request, and says nothing. */
+/** The store received the request and does not answer. */
 class SilentError extends ArtifactFault {
   constructor(what: string, cause: unknown) {
-    super(`the store of artifacts ${what}`, true, cause);
+    super(`the artifact storage ${what}`, true, cause);
   }
 }
 
@@ -304,11 +304,11 @@ function errorOf(status: number, text: string): Error {
   if (status === 404 && code !== "NoSuchBucket") return new MissingError();
   const isTemporary = status >= 500 || status === 429 || code === "RequestTimeout";
   const said = `${status} ${code}`.trim();
-  return new ArtifactFault(`the store of artifacts answered ${said}`, isTemporary);
+  return new ArtifactFault(`the artifact storage answered ${said}`, isTemporary);
 }
 
 function strange(what: string): ArtifactFault {
-  return new ArtifactFault(`the store of artifacts is not what it should be: ${what}`, true);
+  return new ArtifactFault(`the artifact storage sent an unexpected answer: ${what}`, true);
 }
 
 function reasonOf(error: unknown): string {
@@ -324,7 +324,7 @@ function bucketUrl(settings: S3Settings): URL {
   return url;
 }
 
-/** Slashes divide, and everything else is encoded as a signature wants it. */
+/** Encodes each segment of the path as AWS signatures require. */
 function pathOf(key: string): string {
   const encode = (part: string): string =>
     encodeURIComponent(part).replace(
@@ -357,7 +357,7 @@ function valueIn(xml: string, name: string): string | undefined {
   return valuesIn(xml, name)[0];
 }
 
-/** The few answers that are read are flat, and have no attributes where it matters. */
+/** The elements that are read have neither children nor attributes, so a pattern is enough. */
 function valuesIn(xml: string, name: string): string[] {
   const pattern = new RegExp(`<${name}>([^]*?)</${name}>`, "g");
   return [...xml.matchAll(pattern)].map(([, text = ""]) => unescaped(text));

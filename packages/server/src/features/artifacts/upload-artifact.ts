@@ -23,7 +23,7 @@ export interface UploadArtifactInput extends OwnedTaskInput {
   /** The name that the worker gave itself on its stream; empty for none. */
   readonly worker: string;
   readonly contentType: string;
-  /** How long it is said to be; undefined when nobody said. */
+  /** The declared length; undefined if the request has none. */
   readonly declaredBytes: number | undefined;
   readonly content: AsyncIterable<Uint8Array>;
 }
@@ -48,7 +48,7 @@ export const uploadArtifact: Operation<UploadArtifactInput, Artifact> = {
   },
 };
 
-/** The task, and as whom the caller has it: under the name of its stream, or under that of its token. */
+/** The task and its worker id, which is the named worker of a stream or the subject of the token. */
 async function ownedBy(
   { queue }: Server,
   { identity }: Call,

@@ -49,7 +49,7 @@ async function createSpanExporter(config: TracingConfig): Promise<SpanExporter> 
 }
 
 async function metadataOf(headers: Readonly<Record<string, string>>): Promise<Metadata> {
-  // A package of the older kind: in a bundle, its parts are found in its default export only.
+  // A CommonJS package: in a bundle, only its default export has its members.
   const { default: grpc } = await import("@grpc/grpc-js");
   const metadata = new grpc.Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name.toLowerCase(), value);

@@ -125,7 +125,7 @@ export class OtelTracing implements Tracing {
     });
   }
 
-  /** A trace of its own: what is told is about a queue, whose tasks may be of many producers. */
+  /** A new trace: the notification is about a queue, whose tasks may come from many producers. */
   notifying({ tenantId, eventType, url, subscriptionId }: TracedNotice): TracedPost {
     return this.#posted({
       kind: "queue_ready",
@@ -198,7 +198,7 @@ export class OtelTracing implements Tracing {
     return isInShare(task.id, this.#share) ? { context: ownContext(task), isOwn: true } : undefined;
   }
 
-  /** In the trace of its parent, kept or not as the parent is. */
+  /** A context in the trace of its parent, sampled like the parent. */
   #childOf({ traceId, traceFlags, traceState }: SpanContext): SpanContext {
     const spanId = this.#ids.generateSpanId();
     return { traceId, spanId, traceFlags, ...(traceState === undefined ? {} : { traceState }) };
@@ -214,7 +214,7 @@ export class OtelTracing implements Tracing {
   }
 }
 
-/** What a span of a request to others is made of. */
+/** The parts of a span of an outgoing request. */
 interface Posted {
   readonly kind: "task_result" | "queue_ready";
   readonly tracer: string;
@@ -225,7 +225,7 @@ interface Posted {
   readonly attributes: Attributes;
 }
 
-/** What a span of a server is made of. */
+/** The parts of a span of an incoming request. */
 interface Served extends SentContext {
   readonly name: string;
   readonly tracer: string;

@@ -1,4 +1,4 @@
-/** Spans that are over, and their way to the collector. */
+/** Ended spans, and the queue in which they wait for the collector. */
 import {
   type Attributes,
   type HrTime,
@@ -30,9 +30,8 @@ const unset: SpanStatus = { code: SpanStatusCode.UNSET };
 const failed: SpanStatus = { code: SpanStatusCode.ERROR };
 
 /**
- * A span that is over, as the exporters of OpenTelemetry take it. Every span of this server is made when what
- * it tells of has ended, so there is no span that can be written to, and a trace that is not kept costs
- * nothing.
+ * An ended span, as the exporters of OpenTelemetry read it. The server creates a span only when the work that it
+ * describes has ended, so there are no open spans, and a trace that is not sampled costs nothing.
  */
 export class EndedSpan implements ReadableSpan {
   readonly name: string;
@@ -86,7 +85,7 @@ const waitingMax = 4096;
 const delayMs = 1000;
 /** How long a shutdown waits for the collector. */
 const lastMs = 1000;
-/** As `ExportResultCode` of OpenTelemetry has it. */
+/** The value of `ExportResultCode.SUCCESS` of OpenTelemetry. */
 const success = 0;
 
 interface SpanQueueParts {
@@ -120,7 +119,7 @@ export class SpanQueue {
     this.#plan();
   }
 
-  /** Sends what waits, as long as the collector takes it. */
+  /** Sends the waiting spans, batch after batch. */
   async #sendAll(): Promise<void> {
     while (this.#waiting.length > 0 || this.#sending !== undefined) {
       this.#send();
@@ -141,7 +140,7 @@ export class SpanQueue {
     const left = this.#waiting.length;
     this.#waiting = [];
     if (left > 0) onLost(left, "the server stops");
-    // It waits for what it is sending, which may take long; nobody needs that any more.
+    // The exporter waits for its open requests, which may take long; the server does not wait for it.
     exporter.shutdown().catch(() => {});
   }
 
@@ -176,7 +175,7 @@ export class SpanQueue {
           end(code === success ? undefined : (error ?? new Error("the collector refused them"))),
         );
       } catch (error) {
-        // Whatever goes wrong with spans is no reason for anything else to fail.
+        // A failed export must not fail anything else.
         end(error);
       }
     });

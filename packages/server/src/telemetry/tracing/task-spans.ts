@@ -7,7 +7,7 @@ export interface TaskSpan {
   readonly tracer: string;
   readonly kind: SpanKind;
   readonly attributes: (change: Change, after: Task) => Attributes;
-  /** The task does not say when it was decided. */
+  /** The change does not set `updatedMs`, so its span has no duration. */
   readonly isMoment?: true;
 }
 
@@ -95,7 +95,7 @@ export const taskSpans: Readonly<Partial<Record<Cause, TaskSpan>>> = {
     name: "codeq.task.cancel",
     attributes: ({ before }, { place }) => ({
       ...workerOf(before?.place),
-      // A worker that has it is told first.
+      // A leased task ends only when its worker has given it back.
       "codeq.ended": place.in === "done",
     }),
   },
@@ -119,7 +119,7 @@ function workerOf(place: Task["place"] | undefined): Attributes {
   return hasWorker ? { "codeq.worker_id": place.workerId } : {};
 }
 
-/** What became of an attempt that came back. */
+/** The result of an attempt that ended without a result of the task. */
 function comebackOf({ place, attempts, updatedMs }: Task): Attributes {
   return {
     "codeq.attempts": attempts,

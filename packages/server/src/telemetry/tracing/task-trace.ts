@@ -11,7 +11,7 @@ import type { SentContext } from "./tracing.ts";
 const parentPattern = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 const none = /^0+$/;
 
-/** Undefined when there is no context, or one that means nothing. */
+/** Undefined if there is no context or an invalid one. */
 export function remoteContext({ traceParent, traceState }: SentContext): SpanContext | undefined {
   const [, traceId = "", spanId = "", flags = ""] = parentPattern.exec(traceParent ?? "") ?? [];
   if (traceId === "" || none.test(traceId) || none.test(spanId)) return undefined;

@@ -14,7 +14,7 @@ export interface Tracing extends AsyncDisposable {
   streamed(stream: TracedStream): void;
   /** A result is about to be posted. */
   posting(task: Task, attempt: number): TracedPost;
-  /** A subscriber is about to be told that a queue has work. */
+  /** A subscriber is about to be notified that a queue has work. */
   notifying(notice: TracedNotice): TracedPost;
 }
 
@@ -64,7 +64,7 @@ export interface TracedNotice {
 }
 
 export interface TracedPost {
-  /** What the receiver gets. */
+  /** The context that the receiver gets. */
   readonly traceParent: string;
   readonly traceState: string;
   /** The status of the answer; undefined when there was none. */
@@ -93,11 +93,11 @@ export interface TracingParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Which one, in the thread of a shard. */
+  /** The number of the shard, in the thread of a shard. */
   readonly shard?: number;
 }
 
-/** Who sends spans and metrics. */
+/** The attributes of this server, for spans and metrics. */
 export function resourceOf(config: TracingConfig): Record<string, string> {
   return {
     "deployment.environment.name": config.env,
@@ -119,7 +119,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // It was not meant that way; then it is what is written.
+    // The value is not URL-encoded, so it is used as written.
     return text;
   }
 }
