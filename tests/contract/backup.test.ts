@@ -280,7 +280,7 @@ test("no server starts where a restore did not finish", async (t) => {
   await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
   // As a restore leaves it that ends before its stores are complete.
   await mkdir(join(dataDir, "unfinished-stores"));
-  for (const name of ["kv", "log", "witness"]) {
+  for (const name of ["kv", "log", "witness", "store.json"]) {
     await rename(join(dataDir, name), join(dataDir, "unfinished-stores", name));
   }
   await assert.rejects(opened(t, dataDir), /a restore into .* did not finish.*codeq restore/s);

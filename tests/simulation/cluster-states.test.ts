@@ -1,11 +1,10 @@
 /** Bad states of a cluster: each is told, loses nothing, and ends when its cause is gone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FaultError, MemoryKv } from "@codeq/engine";
+import { FaultError, install, MemoryKv } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
 import { settle } from "@codeq/simulated";
 import { MemoryLogServer } from "../../packages/engine/test/memory-shared-log.ts";
-import { install } from "../../packages/server/src/cluster/install.ts";
 import type { Enqueued } from "../../packages/server/src/core/broker/verbs.ts";
 import type { Store } from "../../packages/server/src/core/store/store.ts";
 import { type Asked, create } from "../../packages/server/test/broker-world.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { positionKey } from "./flusher.ts";
 import { storedPlaceOf } from "./follower.ts";
-import { installSnapshot, isInstalling, snapshotOf } from "./image.ts";
+import { install, snapshotOf } from "./image.ts";
 import { checksumBytes, seal } from "./kv/checked-value.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
 
@@ -39,7 +39,17 @@ function copyOf(pieces: readonly Buffer[], then = (): void => {}): Copy {
   };
 }
 
-type Copy = Parameters<typeof installSnapshot>[2];
+type Copy = Parameters<typeof install>[0]["copy"];
+
+/** A log that no longer has slot 31, which a node at slot 30 needs. */
+function installed(kv: MemoryKv, copy: Copy, logId = identity): Promise<void> {
+  return install({ kv, shared: { logId, bounds: async () => ({ first: 32, last: 40 }) }, copy });
+}
+
+/** The mark is there. */
+function isInstalling(kv: MemoryKv): boolean {
+  return kv.get("codeq/meta/installing") !== undefined;
+}
 
 describe("a snapshot", () => {
   test("takes the place of everything that was there", async () => {
@@ -49,7 +59,7 @@ describe("a snapshot", () => {
     const contents = new Map([["codeq/tasks/old", Buffer.from("old")]]);
     const kv = new MemoryKv({ contents });
     const stillInstalling = (): void => assert.equal(isInstalling(kv), true);
-    await installSnapshot(kv, identity, copyOf(pieces, stillInstalling));
+    await installed(kv, copyOf(pieces, stillInstalling));
     assert.equal(isInstalling(kv), false);
     assert.deepEqual(new Map([...contents].sort()), new Map([...source].sort()));
     assert.equal(storedPlaceOf(kv).slot, 30);
@@ -71,7 +81,7 @@ describe("a snapshot", () => {
       scrub: () => Promise.resolve(),
     };
     const kv = Object.assign(new MemoryKv(), { files });
-    await installSnapshot(kv, identity, copyOf(pieces));
+    await installed(kv, copyOf(pieces));
     assert.deepEqual(calls, ["written up to 12", "made durable"]);
   });
 
@@ -83,10 +93,10 @@ describe("a snapshot", () => {
     const cut = copyOf(pieces.slice(0, 2), () => {
       throw gone;
     });
-    await assert.rejects(installSnapshot(kv, identity, cut), gone);
+    await assert.rejects(installed(kv, cut), gone);
     assert.equal(isInstalling(kv), true);
     assert.throws(() => snapshotOf(kv), { code: "behind" });
-    await installSnapshot(kv, identity, copyOf(pieces));
+    await installed(kv, copyOf(pieces));
     assert.equal(isInstalling(kv), false);
     assert.equal(contents.size, 4501);
   });
@@ -103,13 +113,11 @@ describe("a snapshot", () => {
     ];
     for (const given of lots) {
       const kv = new MemoryKv();
-      const installed = installSnapshot(kv, identity, copyOf(given));
-      await assert.rejects(installed, { code: "storage_failed" });
+      await assert.rejects(installed(kv, copyOf(given)), { code: "storage_failed" });
       assert.equal(isInstalling(kv), true);
     }
     const kv = new MemoryKv();
-    const installed = installSnapshot(kv, identity + 1, copyOf(pieces));
-    await assert.rejects(installed, { code: "corrupt" });
+    await assert.rejects(installed(kv, copyOf(pieces), identity + 1), { code: "corrupt" });
     assert.equal(isInstalling(kv), true);
   });
 

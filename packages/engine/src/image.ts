@@ -17,11 +17,12 @@ import {
   readPosition,
   readStoredPlace,
 } from "./flusher.ts";
-import { endedKey, storedPlaceOf } from "./follower.ts";
+import { assertSameLog, endedKey, storedPlaceOf } from "./follower.ts";
 import { checksumBytes, seal } from "./kv/checked-value.ts";
 import type { Kv, KvBatch, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
 import { alignBytes, headerBytes, type Log, type LogRecord } from "./log/log.ts";
 import { frameBytes } from "./log/record.ts";
+import type { SharedLog } from "./log/replicated/shared-log.ts";
 import { firstPlace, type LogPlace, placeText } from "./log/replicated/slot-rules.ts";
 
 export interface ImageHead {
@@ -510,15 +511,23 @@ export function snapshotOf(kv: Kv): ImageBytes {
   return fullImage(kv, { version: 1, kind: "full", identity, store: "", timeMs: 0 });
 }
 
+interface Installing {
+  readonly kv: Kv;
+  readonly shared: Pick<SharedLog, "logId" | "bounds">;
+  /** Copies the image of a node that has one. */
+  readonly copy: (take: (piece: Buffer) => Promise<void>) => Promise<void>;
+}
+
 /**
- * Puts the image of another node in the place of everything in the kv. An installation that was interrupted is known
- * by a mark, and begins again from nothing. Throws when the image is incomplete or of another log.
+ * Puts the image of another node in the place of everything in a kv that is too far behind to follow the log, and does
+ * nothing when it is not. An installation that was interrupted is known by a mark, and begins again from nothing.
+ *
+ * Throws `corrupt` when the kv comes from another log, since its data may be the only copy, or when the image does.
  */
-export async function installSnapshot(
-  kv: Kv,
-  logId: number,
-  copy: (take: (piece: Buffer) => Promise<void>) => Promise<void>,
-): Promise<void> {
+export async function install({ kv, shared, copy }: Installing): Promise<void> {
+  assertSameLog(kv, shared.logId);
+  const { first } = await shared.bounds();
+  if (!isInstalling(kv) && first <= storedPlaceOf(kv).slot + 1) return;
   await write(kv, (batch) => batch.put(installingKey, Buffer.from("1")));
   for await (const entries of entriesOf(kv)) {
     await write(kv, (batch) => {
@@ -538,14 +547,14 @@ export async function installSnapshot(
   if (reader.unfinishedBytes > 0 || position === undefined) throw notWhole();
   await filler.put(positionKey, position);
   await filler.write();
-  assertSameStore(kv, logId);
+  assertSameStore(kv, shared.logId);
   await write(kv, (batch) => batch.del(installingKey));
   // A copy that a restart takes back must not count for a trim.
   await makeDurable(kv);
 }
 
 /** Whether a copy was begun and not finished; what is there means nothing. */
-export function isInstalling(kv: Kv): boolean {
+function isInstalling(kv: Kv): boolean {
   return kv.get(installingKey) !== undefined;
 }
 

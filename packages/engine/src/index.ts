@@ -13,7 +13,6 @@ export type {
 export { FaultError } from "./fault.ts";
 export { type Derive, positionKey, readIdentity } from "./flusher.ts";
 export {
-  assertSameLog,
   endedKey,
   Follower,
   type FollowerOptions,
@@ -27,8 +26,7 @@ export {
   type ImageBytes,
   type ImageFile,
   type ImageSection,
-  installSnapshot,
-  isInstalling,
+  install,
   KvFiller,
   moveToLog,
   type RestoredStore,

@@ -5,6 +5,7 @@
  */
 import {
   FaultError,
+  install,
   type Kv,
   type LeaderLog,
   type LeaderName,
@@ -16,7 +17,6 @@ import type { Change } from "@codeq/queue";
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { MemoryLogServer, type Way } from "../../engine/test/memory-shared-log.ts";
 import { ClusterLink } from "../src/cluster/cluster-link.ts";
-import { install } from "../src/cluster/install.ts";
 import {
   type Caller,
   type Hosting,

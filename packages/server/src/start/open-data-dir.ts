@@ -17,8 +17,8 @@ import {
 } from "@codeq/engine";
 import type { Config } from "../config/settings.ts";
 import { isUnsettled, replicasFolder, settleStores } from "../core/backup/replace-stores.ts";
+import { drawIdentity } from "../core/backup/store-files.ts";
 import type { Clock } from "../core/clock.ts";
-import { drawIdentity } from "../core/store/identity.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 

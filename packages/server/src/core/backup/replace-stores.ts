@@ -88,6 +88,7 @@ async function fillAndReplace<Result>(
   { fill, replaced, before = oldFolder, onStep = () => {} }: Replacing<Result>,
 ): Promise<Result> {
   const folder = join(directory, unfinishedFolder);
+  if (isReplaced(directory)) throw new Error("what an earlier run has left was not settled");
   removeAll(directory, leftovers);
   mkdirSync(folder, { mode: 0o750 });
   syncPath(directory);

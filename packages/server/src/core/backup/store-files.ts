@@ -1,4 +1,5 @@
 /** Whole stores without a server: a store that is read to be copied, and new stores that are filled. */
+import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -19,8 +20,8 @@ import {
 import { isControlKey } from "../control/control-records.ts";
 import { deriveCounts } from "../records/counts.ts";
 import { checkFormat, formatEntry, readKind, type StoreKind } from "../store/format.ts";
-import { drawIdentity } from "../store/identity.ts";
 import { formatKey } from "../store/keys.ts";
+import { writeKindFile } from "../store/kind-file.ts";
 import { taskRows } from "../store/task-rows.ts";
 
 /** A store whose kv has everything that its log has. */
@@ -60,6 +61,11 @@ export async function openFlushed(options: FlushedOptions): Promise<FlushedStore
   }
 }
 
+/** The identity of a store, a log or a writer: a number that no other one has. */
+export function drawIdentity(): number {
+  return 1 + randomBytes(6).readUIntBE(0, 6);
+}
+
 export interface NewStoreOptions {
   /** Of the files of its log; default: 64 MiB. */
   readonly segmentBytes?: number | undefined;
@@ -69,9 +75,11 @@ export interface NewStoreOptions {
 
 export class NewStore implements AsyncDisposable {
   readonly filler: KvFiller;
+  readonly #directory: string;
   readonly #files: OpenedFiles;
 
-  private constructor(files: OpenedFiles, minFreeBytes: number) {
+  private constructor(directory: string, files: OpenedFiles, minFreeBytes: number) {
+    this.#directory = directory;
     this.#files = files;
     this.filler = new KvFiller(files.kv, { freeBytes: files.freeBytes, minFreeBytes });
   }
@@ -87,7 +95,7 @@ export class NewStore implements AsyncDisposable {
       newIdentity: drawIdentity,
       onRepair: () => {},
     });
-    return new NewStore(files, options.minFreeBytes ?? 0);
+    return new NewStore(directory, files, options.minFreeBytes ?? 0);
   }
 
   get identity(): number {
@@ -108,6 +116,7 @@ export class NewStore implements AsyncDisposable {
     await this.filler.put(key, sealed(key, value));
     await this.filler.end();
     await this.log.sync();
+    writeKindFile(this.#directory, { ...kind, identity: this.identity });
   }
 
   holds(key: string, stored: Buffer): boolean {

@@ -50,8 +50,12 @@ export async function initCluster(parts: ClusterDataParts): Promise<ConvertedDat
     before: "before-cluster",
     replaced: [...rootFiles, ...shardFolders(shards)],
     check: (directory) => {
-      if (existsSync(join(directory, replicasFolder))) throw alreadyNode(directory);
-      if (!existsSync(join(directory, "kv"))) throw nothingThere(directory);
+      if (existsSync(join(directory, replicasFolder))) {
+        throw new FaultError("format", `${directory} belongs to a cluster node already`);
+      }
+      if (existsSync(join(directory, "kv"))) return;
+      const advice = "A new cluster needs no preparation: start one node with clusterBootstrap.";
+      throw new FaultError("format", `${directory} holds no data of a server. ${advice}`);
     },
     fill: (old, folder) => fillReplicas(old, join(folder, replicasFolder)),
   });
@@ -81,7 +85,8 @@ export async function leaveCluster(parts: ClusterDataParts): Promise<ConvertedDa
     before: "before-alone",
     replaced: [replicasFolder, ...rootFiles],
     check: (directory) => {
-      if (!existsSync(join(directory, replicasFolder))) throw noNode(directory);
+      if (existsSync(join(directory, replicasFolder))) return;
+      throw new FaultError("format", `${directory} does not belong to a cluster node`);
     },
     fill: ({ config }, folder) => fillStores(config, folder),
   });
@@ -138,19 +143,4 @@ function freeName(directory: string, name: string): string {
     const free = number === 1 ? name : `${name}-${number}`;
     if (!existsSync(join(directory, free))) return free;
   }
-}
-
-function nothingThere(directory: string): FaultError {
-  return new FaultError(
-    "format",
-    `${directory} holds no data of a server. A new cluster needs no preparation: start one node with clusterBootstrap.`,
-  );
-}
-
-function alreadyNode(directory: string): FaultError {
-  return new FaultError("format", `${directory} belongs to a cluster node already`);
-}
-
-function noNode(directory: string): FaultError {
-  return new FaultError("format", `${directory} does not belong to a cluster node`);
 }

@@ -1,5 +1,4 @@
 /** The logs of a cluster on their servers: which ones, where, and made by whom. */
-import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { FaultError, type NatsTls, type SharedLog } from "@codeq/engine";
 import type { FoundLog, NatsServers } from "@codeq/engine/nats";
@@ -12,7 +11,7 @@ import type { NewLog } from "../../cluster/repair.ts";
 import { controlNumber, nameOf } from "../../cluster/replicated-shard.ts";
 import type { ClusterNode as NamedNode } from "../../config/cluster.ts";
 import type { Config } from "../../config/settings.ts";
-import { slotOfCopies } from "../../core/backup/store-files.ts";
+import { drawIdentity, slotOfCopies } from "../../core/backup/store-files.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { hasReplica } from "../open-data-dir.ts";
 import { logsToBegin } from "./cluster-data.ts";
@@ -95,7 +94,7 @@ export class Logs implements ClusterLogs, AsyncDisposable {
       );
     }
     const firstSlot = begun === undefined ? undefined : slotOfCopies;
-    await this.#create(shard, { logId: begun ?? drawLogId(), firstSlot });
+    await this.#create(shard, { logId: begun ?? drawIdentity(), firstSlot });
     this.#warn(`the log of ${nameOf(shard)} was created; remove clusterBootstrap now`);
     return await servers.open(name);
   }
@@ -167,9 +166,6 @@ function assertRoomy(log: SharedLog): SharedLog {
       "configuration of every nats-server.",
   );
 }
-
-/** Any number above zero that nobody else draws. */
-export const drawLogId = (): number => 1 + randomBytes(6).readUIntBE(0, 6);
 
 /** Paths of the files for TLS between nodes and log servers; undefined for none. */
 export function tlsFiles({

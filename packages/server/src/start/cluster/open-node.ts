@@ -5,14 +5,13 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
-import { type EngineState, FaultError, OpenedParts, type SharedLog } from "@codeq/engine";
+import { type EngineState, FaultError, install, OpenedParts, type SharedLog } from "@codeq/engine";
 import {
   ClusterNode,
   type ControlOpening,
   type ReplicaOpening,
 } from "../../cluster/cluster-node.ts";
 import { ControlReplica } from "../../cluster/control-replica.ts";
-import { install } from "../../cluster/install.ts";
 import { natsPassword } from "../../cluster/nats-config.ts";
 import { NatsProcess } from "../../cluster/nats-process.ts";
 import type { PeerTls } from "../../cluster/peers.ts";
@@ -29,13 +28,14 @@ import {
 } from "../../config/cluster.ts";
 import { isLimited } from "../../config/quotas.ts";
 import type { Config } from "../../config/settings.ts";
+import { drawIdentity } from "../../core/backup/store-files.ts";
 import { webhookLimiterOfShard } from "../../core/limiter/limiter.ts";
 import type { Store } from "../../core/store/store.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
 import type { ClusterMember } from "../compose.ts";
 import { openReplica, type ReplicaStorage } from "../open-data-dir.ts";
 import { openShard, openStore, type ShardParts } from "../shards/open-shard.ts";
-import { addressAbove, drawLogId, Logs, natsPorts, tlsFiles } from "./cluster-logs.ts";
+import { addressAbove, Logs, natsPorts, tlsFiles } from "./cluster-logs.ts";
 import { replicaFiles, replicaName } from "./replica-files.ts";
 
 export interface NodeParts extends ShardParts {
@@ -65,7 +65,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
       logger,
       logs,
       filesOf: (shard) => replicaFiles(config, shard),
-      drawLogId,
+      drawLogId: drawIdentity,
       openReplica: (opening) => openReplicatedShard(parts, self, opening),
       openControl: (opening) => openControl(parts, self, opening),
     }),
@@ -166,7 +166,7 @@ async function openReplicatedShard(
       nodes: clusterMembers(config).map(({ id }) => id),
       rank,
       clock,
-      drawWriter: drawLogId,
+      drawWriter: drawIdentity,
       flushBytes: config.flushBytes,
       isLimited: isLimited(config.quotas),
       defer,
@@ -199,7 +199,7 @@ async function openControl(
       nodes: clusterMembers(config).map(({ id }) => id),
       rank,
       clock,
-      drawWriter: drawLogId,
+      drawWriter: drawIdentity,
       shards: config.shards,
       defer,
       openStore: (log) =>

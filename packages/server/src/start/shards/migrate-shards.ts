@@ -66,9 +66,14 @@ export async function migrateShards(to: number, parts: MigrateParts): Promise<Mi
   assertRenamable(directory, from);
   let total = 0;
   for await (const store of oldStores(old, from)) total += await countTasks(store.kv);
-  const run = new MigrationRun(old, { from, to, total });
+  const migration: Migration = { ...old, from, to, total };
   return await replaceStores(directory, {
-    fill: async (folder) => ({ from, to, ...(await run.fill(folder)), isResumed }),
+    fill: async (folder) => {
+      await copy(migration, folder);
+      await parts.onStep?.("copied");
+      const { tasks, setAside } = await verify(migration, folder);
+      return { from, to, tasks, setAside, isResumed };
+    },
     replaced: [...rootFiles, ...shardFolders(from)],
     onStep: parts.onStep,
   });
@@ -132,88 +137,76 @@ function assertRenamable(directory: string, from: number): void {
   }
 }
 
-class MigrationRun {
-  readonly #parts: MigrateParts & OldStoreParts;
-  readonly #from: number;
-  readonly #to: number;
-  readonly #total: number;
+/** The old stores, how many shards they get, and how many tasks they have. */
+interface Migration extends MigrateParts, OldStoreParts {
+  readonly from: number;
+  readonly to: number;
+  readonly total: number;
+}
 
-  constructor(
-    parts: MigrateParts & OldStoreParts,
-    { from, to, total }: { readonly from: number; readonly to: number; readonly total: number },
-  ) {
-    this.#parts = parts;
-    this.#from = from;
-    this.#to = to;
-    this.#total = total;
+async function copy(migration: Migration, folder: string): Promise<void> {
+  await using opened = new OpenedParts();
+  const stores = await openNew(migration, folder, opened);
+  await walk(migration, "copy", ([store, key, stored]) => stores[store]?.filler.put(key, stored));
+  const shards = migration.to;
+  const [control, ...others] = stores;
+  await control?.finish({ shards });
+  for (const [shard, store] of others.entries()) {
+    await store.finish({ shards, shard, of: control?.identity });
   }
+}
 
-  async fill(folder: string): Promise<Pick<Migrated, "tasks" | "setAside">> {
-    await this.#copy(folder);
-    await this.#parts.onStep?.("copied");
-    return await this.#verify(folder);
+/** Both are read from their files. Every entry has to be in its new store, and no other. */
+async function verify(migration: Migration, folder: string): Promise<ShardRoute> {
+  await using opened = new OpenedParts();
+  const stores = await openNew(migration, folder, opened);
+  const counts = stores.map(() => 0);
+  const route = await walk(migration, "verify", ([store, key, stored]) => {
+    counts[store] = (counts[store] ?? 0) + 1;
+    if (stores[store]?.holds(key, stored) !== true) throw different(`the record ${key}`);
+  });
+  for (const [number, store] of stores.entries()) {
+    const found = await store.countEntries();
+    if (found === counts[number]) continue;
+    throw different(`the number of records (${counts[number]} and ${found})`);
   }
+  return route;
+}
 
-  async #copy(folder: string): Promise<void> {
-    await using opened = new OpenedParts();
-    const stores = await this.#openNew(folder, opened);
-    await this.#walk("copy", ([store, key, stored]) => stores[store]?.filler.put(key, stored));
-    const shards = this.#to;
-    const [control, ...others] = stores;
-    await control?.finish({ shards });
-    for (const [shard, store] of others.entries()) {
-      await store.finish({ shards, shard, of: control?.identity });
+/** The control store first. With one shard it is the only one. */
+async function openNew(
+  { to, segmentBytes, config }: Migration,
+  folder: string,
+  opened: OpenedParts,
+): Promise<readonly NewStore[]> {
+  const options = { segmentBytes, minFreeBytes: config.minFreeDiskBytes };
+  const stores: NewStore[] = [];
+  for (const name of ["", ...shardFolders(to)]) {
+    stores.push(opened.use(await NewStore.open(join(folder, name), options)));
+  }
+  return stores;
+}
+
+/** Takes every entry of the old stores to its new store. */
+async function walk(
+  migration: Migration,
+  phase: MigrationProgress["phase"],
+  take: (entry: RoutedEntry) => Promise<void> | void,
+): Promise<ShardRoute> {
+  const { from, to, total, setsAsideDamaged = false, onProgress, onStep } = migration;
+  const route = new ShardRoute(newShards(to), setsAsideDamaged);
+  let reported = 0;
+  for await (const { kv } of oldStores(migration, from)) {
+    for await (const entries of route.of(kv)) {
+      for (const entry of entries) await take(entry);
+      await onStep?.(phase);
+      const { tasks } = route;
+      if (tasks > reported) onProgress?.({ phase, tasks, total });
+      reported = tasks;
     }
   }
-
-  /** Both are read from their files. Every entry has to be in its new store, and no other. */
-  async #verify(folder: string): Promise<Pick<Migrated, "tasks" | "setAside">> {
-    await using opened = new OpenedParts();
-    const stores = await this.#openNew(folder, opened);
-    const counts = stores.map(() => 0);
-    const { tasks, setAside } = await this.#walk("verify", ([store, key, stored]) => {
-      counts[store] = (counts[store] ?? 0) + 1;
-      if (stores[store]?.holds(key, stored) !== true) throw different(`the record ${key}`);
-    });
-    for (const [number, store] of stores.entries()) {
-      const found = await store.countEntries();
-      if (found === counts[number]) continue;
-      throw different(`the number of records (${counts[number]} and ${found})`);
-    }
-    return { tasks, setAside };
-  }
-
-  /** Takes every entry of the old stores to its new store. */
-  async #walk(
-    phase: MigrationProgress["phase"],
-    take: (entry: RoutedEntry) => Promise<void> | void,
-  ): Promise<ShardRoute> {
-    const { setsAsideDamaged = false, onProgress, onStep } = this.#parts;
-    const route = new ShardRoute(newShards(this.#to), setsAsideDamaged);
-    let told = 0;
-    for await (const { kv } of oldStores(this.#parts, this.#from)) {
-      for await (const entries of route.of(kv)) {
-        for (const entry of entries) await take(entry);
-        await onStep?.(phase);
-        const { tasks } = route;
-        if (tasks > told) onProgress?.({ phase, tasks, total: this.#total });
-        told = tasks;
-      }
-    }
-    for (const entry of route.derived()) await take(entry);
-    return route;
-  }
-
-  /** The control store first. With one shard it is the only one. */
-  async #openNew(folder: string, opened: OpenedParts): Promise<readonly NewStore[]> {
-    const { segmentBytes, config } = this.#parts;
-    const options = { segmentBytes, minFreeBytes: config.minFreeDiskBytes };
-    const stores: NewStore[] = [];
-    for (const name of ["", ...shardFolders(this.#to)]) {
-      stores.push(opened.use(await NewStore.open(join(folder, name), options)));
-    }
-    return stores;
-  }
+  for (const entry of route.derived()) await take(entry);
+  return route;
 }
 
 function newShards(count: number): NewShards {
