@@ -6,7 +6,7 @@
  * of a step. Plain JavaScript for Node 18 and later.
  */
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
@@ -44,7 +44,6 @@ const scratch = mkdtempSync(join(tmpdir(), "codeq-tests-"));
 /** What helps to understand a failure: output of steps, logs of servers, pictures of pages. */
 const outer = process.env.CODEQ_TEST_RESULTS;
 const results = outer === undefined ? join(root, "test-results") : join(outer, "inner");
-rmSync(results, { recursive: true, force: true });
 const stepEnvironment = childEnvironment({
   TMPDIR: scratch,
   // Hundreds of processes load the same sources; with their compiled code kept, each starts in half the time.
@@ -73,6 +72,8 @@ function run({ name, args, env, isPart }) {
   const state = { at: performance.now(), tests: 0 };
   running.set(name, state);
   const stepResults = join(results, name.replaceAll("/", "-"));
+  // Another run in the same checkout keeps its own folders.
+  rmSync(stepResults, { recursive: true, force: true });
   mkdirSync(stepResults, { recursive: true });
   const child = spawn(node, args, {
     cwd: root,
@@ -125,6 +126,14 @@ function judge({ took, output, exit, stepResults }) {
   return false;
 }
 
+function removeIfEmpty(folder) {
+  try {
+    rmdirSync(folder);
+  } catch {
+    // Another run has something in it, or no step was run.
+  }
+}
+
 function cleanUp() {
   clearInterval(progress);
   // A process that a test has just killed may still write.
@@ -140,7 +149,7 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
 
 const allPassed = await runSteps(steps, { lanes, run });
 cleanUp();
-if (allPassed) rmSync(results, { recursive: true, force: true });
+if (allPassed) removeIfEmpty(results);
 if (isWholeBrief) {
   if (allPassed)
     rememberPassed(
