@@ -9,7 +9,7 @@ import type { FastifyInstance } from "fastify";
 import type { Config } from "../config/settings.ts";
 import type { Broker } from "../core/broker/broker.ts";
 import type { Queue } from "../core/broker/queue.ts";
-import type { EndpointChange } from "../core/broker/queue-webhooks.ts";
+import type { EndpointChange } from "../core/broker/webhooks.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ControlStore } from "../core/control/control-store.ts";
 import { LocalControl } from "../core/control/local-control.ts";

@@ -12,8 +12,7 @@ import { addQueueCounts } from "../series/flow.ts";
 import { addPoints } from "../series/queue-series.ts";
 import type { Broker } from "./broker.ts";
 import type { FoundTasks, WantedTasks, WorkerLeases } from "./queue.ts";
-import type { FailedDelivery, FailedPage, WantedFailures } from "./queue-webhooks.ts";
-import type { Webhooks } from "./webhooks.ts";
+import type { FailedDelivery, FailedPage, WantedFailures, Webhooks } from "./webhooks.ts";
 
 /** Where a verb goes that takes these arguments and gives this answer. */
 type Row<Given, Answer> =

@@ -4,12 +4,13 @@
  *
  * An endpoint is a URL without its query. An endpoint is failing from the moment a webhook to it is given
  * up until one is delivered. It is disabled when it answers that it is gone, or has failed for too long.
- * Webhooks to a disabled endpoint are given up without a try, until somebody enables it.
+ * Webhooks to a disabled endpoint are given up without a try, until an administrator enables it.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import {
   type DeliveryLog,
+  type DeliveryState,
   type DeliveryTry,
   noDeliveries,
   withTry,
@@ -30,28 +31,73 @@ import {
 } from "../records/signing-record.ts";
 import type { TaskOf } from "../search/task-actions.ts";
 import type { Position, RecordWrite, Store } from "../store/store.ts";
-import type {
-  EndpointChange,
-  FailedDelivery,
-  FailedPage,
-  Redelivered,
-  TaskDeliveries,
-  WantedFailures,
-} from "./queue-webhooks.ts";
 
-/** What a delivery came to. */
+/** The outcome of a delivery. */
 export type Delivered =
   | { readonly state: "delivered" }
   | { readonly state: "waiting"; readonly nextMs: number }
-  /** `isGone` when the endpoint said so. */
+  /** `isGone` when the endpoint answered that it is gone. */
   | { readonly state: "failed"; readonly why: string; readonly isGone: boolean };
+
+/** `none` of a task without a webhook, `pending` of one that has not ended. */
+export type WebhookState = "none" | "pending" | DeliveryState;
+
+export interface TaskDeliveries extends Omit<DeliveryLog, "state" | "nextMs"> {
+  readonly id: TaskId;
+  readonly url: string;
+  readonly state: WebhookState;
+  /** When the next try is due; null when there is none. */
+  readonly nextMs: number | null;
+}
+
+export interface WantedFailures {
+  readonly tenantId: TenantId;
+  readonly sinceMs: number;
+  /** `next` of the page before; empty for the first. */
+  readonly after: string;
+  readonly limit: number;
+}
+
+export interface FailedDelivery {
+  readonly id: TaskId;
+  readonly command: string;
+  readonly url: string;
+  /** When it was given up. */
+  readonly atMs: number;
+  readonly why: string;
+  readonly total: number;
+  readonly last: DeliveryTry | null;
+  /** Its position in the order. */
+  readonly position: string;
+}
+
+export interface FailedPage {
+  readonly failed: readonly FailedDelivery[];
+  /** Where the next page begins; null behind the last. */
+  readonly next: string | null;
+}
+
+export type Redelivered =
+  | "planned"
+  | "task_unknown"
+  | "no_webhook"
+  | "not_ended"
+  | "endpoint_disabled";
+
+/** An endpoint began to fail, was disabled, or took a webhook again. */
+export interface EndpointChange {
+  readonly tenantId: TenantId;
+  readonly url: string;
+  /** Null when the endpoint neither fails nor is disabled. */
+  readonly endpoint: FailingEndpoint | null;
+}
 
 const endpointsPerTenantMax = 1000;
 
 export class Webhooks {
   /** Called when a webhook is due at this time. */
   onDue: (wallMs: number) => void = () => {};
-  /** Called when a webhook has shown that an endpoint is not what it was. */
+  /** Called when a webhook has changed the state of an endpoint. */
   onEndpoint: (change: EndpointChange) => void = () => {};
   readonly #store: Store;
   readonly #clock: Clock;
@@ -62,7 +108,7 @@ export class Webhooks {
   constructor(parts: {
     readonly store: Store;
     readonly clock: Clock;
-    /** How long an endpoint may fail; 0 for ever. */
+    /** How long an endpoint may fail; 0 for any time. */
     readonly disableAfterMs: number;
   }) {
     this.#store = parts.store;
@@ -156,10 +202,10 @@ export class Webhooks {
     return endpoint?.disabledMs === undefined ? undefined : endpoint;
   }
 
-  /** What is written when a delivery came to something, with the try that it took. */
+  /** The writes for the outcome of a delivery, with the try that it took. */
   writesOf(task: Task, to: Delivered, tried?: DeliveryTry): RecordWrite[] {
     const store = this.#store;
-    // It may have been deleted while the webhook was under way; nothing may stay behind.
+    // The task may have been deleted during the delivery; no record of it may stay behind.
     if (store.task(task.id) === undefined) return [];
     const before = store.deliveryLog(task.id);
     const log =
@@ -182,7 +228,7 @@ export class Webhooks {
       this.onEndpoint({ tenantId, url, endpoint: null });
       return [this.#forget(tenantId, url)];
     }
-    // Without a try nothing new was learned of it.
+    // Without a try the endpoint was not asked.
     if (to.state !== "failed" || known?.disabledMs !== undefined || tried === undefined) return [];
     const nowMs = Math.floor(this.#clock.nowMs());
     const sinceMs = known?.sinceMs ?? nowMs;
@@ -195,7 +241,7 @@ export class Webhooks {
     return this.#remember(tenantId, endpoint);
   }
 
-  /** Takes over what another shard has found out. */
+  /** Takes over the state of an endpoint from another shard. */
   async learn({ tenantId, url, endpoint }: EndpointChange): Promise<void> {
     this.#store.assertWritable();
     const isKnown = this.#endpoints.get(tenantId)?.has(url) === true;
@@ -205,7 +251,7 @@ export class Webhooks {
     await this.#store.commitRecords(writes).done;
   }
 
-  /** The one that fails longest makes room for it. */
+  /** At the limit, the endpoint that fails longest is forgotten. */
   #remember(tenantId: TenantId, endpoint: FailingEndpoint): RecordWrite[] {
     const ofTenant = this.#ofTenant(tenantId);
     const writes: RecordWrite[] = [];
@@ -262,7 +308,7 @@ export class Webhooks {
     return true;
   }
 
-  /** Takes the secrets as another shard has decided. */
+  /** Takes over the secrets from another shard. */
   async setSecrets(tenantId: TenantId, secrets: readonly SigningSecret[]): Promise<void> {
     this.#store.assertWritable();
     const { done } = this.#store.commitRecords([writeOfSigning(tenantId, secrets)]);

@@ -5,7 +5,7 @@
  * - Tenants take turns, and the lanes of a tenant take turns. Lanes and tenants have a limited number of
  *   open requests, and some slots are kept for tenants that have no open request.
  * - A new endpoint gets few slots until it has answered. An endpoint that stopped answering gets none until
- *   its breaker lets a try pass. Only silence counts: any answer, also an error, shows that somebody is there.
+ *   its breaker lets a try pass. Only silence counts: any answer, also an error, shows that the endpoint is there.
  * - The number of waiting items is limited for each lane and each tenant; `add` refuses what does not fit.
  */
 import type { TenantId } from "@codeq/queue";
@@ -58,7 +58,7 @@ export interface SenderParts<Item extends Outgoing> {
   readonly onTurned?: (to: Destination, turned: "silent" | "answering") => void;
 }
 
-/** When endpoints that do not answer are tried again. */
+/** When an endpoint opens its breaker, and when it is retried. */
 export const breakerLimits = {
   failuresMax: 3,
   waitsMs: [1000, 2000, 4000, 8000, 16_000, 30_000],
@@ -306,7 +306,7 @@ export function waitForLimit(
   const allowance = limiter.of("webhook", { tenantId, subject: url });
   if (allowance === undefined || allowance.take(1) === 0) return 0;
   events.rateLimited("webhook", kind);
-  return allowance.waitInLineMs();
+  return Math.max(allowance.waitInLineMs(), 1);
 }
 
 function keepIn<T>(set: Set<T>, item: T, belongs: boolean): void {

@@ -33,7 +33,6 @@ import type {
   ResultWait,
   ShardState,
 } from "../broker/queue.ts";
-import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import { brokerRouting, webhookRouting } from "../broker/routing.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
@@ -45,6 +44,7 @@ import type {
   TaskOutcome,
   Waiter,
 } from "../broker/verbs.ts";
+import type { EndpointChange } from "../broker/webhooks.ts";
 import type { Clock } from "../clock.ts";
 import type { SecretsChange } from "../records/signing-record.ts";
 import type { TopicPolicy } from "../records/topic-record.ts";

@@ -12,8 +12,8 @@ import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
 import type { ResultWait } from "../broker/queue.ts";
 import type { QueueState } from "../broker/queue-state.ts";
-import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
+import type { EndpointChange } from "../broker/webhooks.ts";
 import { ByteReader } from "../store/bytes.ts";
 import { shardOf } from "./shard-of.ts";
 import {

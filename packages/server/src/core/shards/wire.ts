@@ -23,7 +23,6 @@ import type { Exceeded } from "../../config/quotas.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";
-import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
   ClaimedTask,
@@ -33,6 +32,7 @@ import type {
   Submitted,
   TaskOutcome,
 } from "../broker/verbs.ts";
+import type { EndpointChange } from "../broker/webhooks.ts";
 import {
   type Codec,
   double,

@@ -128,12 +128,12 @@ export class DeliverWebhooks implements Job {
   readonly #sending: Set<string> = new Set();
   /** Everything up to this key was read. */
   #readTo: string = firstWebhook;
-  /** The first that was planned since reading began, and may not be in what is being read. */
+  /** The first key that was planned since reading began, and may be missing in the page. */
   #plannedFrom: string = firstWebhook;
-  /** On the wall clock: when there is something behind it. */
+  /** On the wall clock: when a webhook behind that key is due. */
   #nextMs = 0;
   readonly #unread: Map<string, Unread> = new Map();
-  /** Reads keys again that the sender had no room for. */
+  /** The scan for keys that the sender had no room for. */
   #again: Rereading | undefined;
 
   constructor(parts: WebhookParts) {
@@ -143,7 +143,7 @@ export class DeliverWebhooks implements Job {
       clock: parts.clock,
       limits: webhookLimits(parts.config.shards),
       send: (webhook) => this.#send(webhook),
-      // They are read again first, so that it is the ticker that meets storage that refuses writes.
+      // They are read again before they are given up: if the storage refuses writes, the ticker has to notice.
       onOver: (webhooks) => {
         for (const { key, dueMs } of webhooks) {
           this.#sending.delete(key);
@@ -159,7 +159,7 @@ export class DeliverWebhooks implements Job {
     });
   }
 
-  /** Is called when a delivery has ended, and with it something may be due. */
+  /** Called when a delivery has ended, so that another one may be due. */
   set onIdle(run: () => void) {
     this.#sender.onFree = run;
   }
@@ -301,12 +301,12 @@ export class DeliverWebhooks implements Job {
     const { broker, clock } = this.#parts;
     const { store, webhooks } = broker;
     const { id } = webhook;
-    // Nobody outside may hear of a result before it is durable. A wait may also end because it never
-    // will be, so it is asked again.
+    // No receiver may learn of a result before it is durable. A wait may also end because it never will be,
+    // so the store is asked again.
     for (let done = store.whenDurable(id); done !== undefined; done = store.whenDurable(id)) {
       await done;
     }
-    // It may have been read just before it was delivered.
+    // The key may have been read just before the webhook was delivered.
     if (!store.hasWebhook(webhook)) return undefined;
     const task = store.task(id);
     const result = task === undefined ? undefined : store.result(task);
@@ -350,7 +350,7 @@ export class DeliverWebhooks implements Job {
     return answer;
   }
 
-  /** Later, without a try being used up. */
+  /** Delivers later, without using up a try. */
   async #putOff(task: Task, webhook: DueWebhook, atMs: number): Promise<void> {
     const { store, webhooks } = this.#parts.broker;
     const dueMs = Math.ceil(atMs);
@@ -361,7 +361,7 @@ export class DeliverWebhooks implements Job {
     await done;
   }
 
-  /** Whether it was delivered, is to be tried again, or is given up. */
+  /** Whether the webhook was delivered, is retried, or is given up. */
   #decide(task: Task, answer: Answer, tries: number): Delivered {
     const { config, events, clock } = this.#parts;
     const command = queueOf(task.command);
@@ -380,7 +380,7 @@ export class DeliverWebhooks implements Job {
     return { state: "waiting", nextMs: Math.floor(clock.nowMs() + this.#backoffMs(tries)) };
   }
 
-  /** Without the tries that were left. */
+  /** Gives up webhooks although they have tries left. */
   async #giveUp(given: readonly DueWebhook[], why: string): Promise<void> {
     const { broker, events } = this.#parts;
     const writes: RecordWrite[] = [];

@@ -74,7 +74,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
     wake();
   });
   series.onPlanned = wake;
-  // Until now nobody could hear a heartbeat, however long the start took.
+  // Until now the server could not receive heartbeats, however long the start took.
   broker.leases.giveGrace();
   stalls.wake();
   wake();

@@ -1,5 +1,5 @@
 /**
- * Runs jobs that depend on time. Each job tells when it is due next and does its due work; the ticker sleeps
+ * Runs jobs that depend on time. Each job says when it is due next and does its due work; the ticker sleeps
  * until the earliest of these times. A job that fails because the disk is full, or because no node leads, is
  * retried a little later; a failed storage ends the ticker.
  */
@@ -16,7 +16,7 @@ export interface Job {
 }
 
 const retryMs = 500;
-/** Faults that are over when somebody makes room, or another node leads. */
+/** Faults that end when the disk has room again, or another node leads. */
 const passing: ReadonlySet<FaultError["code"]> = new Set(["disk_full", "not_leader", "unknown"]);
 /** The wall clock may be set forward: what waits for it is looked at no later than this. */
 const sleepMsMaxDefault = 1000;

@@ -8,18 +8,18 @@ import type { HeapItem } from "../../core/indexed-heap.ts";
 import type { DeliveryMode, Subscription } from "./subscription-record.ts";
 import type { Subscriber } from "./subscriptions.ts";
 
-/** A queue that somebody wants to hear of. */
+/** A queue with subscribers. */
 export class WatchedQueue {
   readonly tenantId: TenantId;
   readonly name: string;
-  /** Whether something can be claimed, as far as was told. */
+  /** Whether tasks can be claimed, by the last report of the broker. */
   hasWork = false;
   /** How often it began to have work. */
   beginnings = 0;
   readonly audiences: Map<string, Audience> = new Map();
   /** Audiences that wait until there is work; none while there is some. */
   readonly asleep: Set<Audience> = new Set();
-  /** Those of several subscribers, for whom a new beginning is another's turn. */
+  /** Audiences of several subscribers: when work begins again, the next member is notified. */
   readonly shared: Set<Audience> = new Set();
 
   constructor(tenantId: TenantId, name: string) {
@@ -40,17 +40,17 @@ export class Audience implements HeapItem {
   readonly mode: DeliveryMode;
   /** In the order of their ids. */
   readonly members: Subscriber[] = [];
-  /** On the monotonic clock: when to look whether somebody has to be told. */
+  /** On the monotonic clock: when to check whether a member has to be notified. */
   dueMs = 0;
   heapIndex = -1;
-  /** Whether it waits for its turn with the sender. */
+  /** Whether the sender has it, until there is a slot. */
   isWaiting = false;
-  /** On the monotonic clock: when each member was told of this queue. */
-  readonly toldMs: Map<Subscriber, number> = new Map();
-  /** On the monotonic clock: when the queue is told again while it has the same work. */
+  /** On the monotonic clock: when each member was notified of this queue. */
+  readonly notifiedMs: Map<Subscriber, number> = new Map();
+  /** On the monotonic clock: when to notify again while the queue has the same work. */
   againMs = Number.NEGATIVE_INFINITY;
-  /** How often the queue had begun to have work when somebody was last told. */
-  toldBeginnings = -1;
+  /** How often the queue had begun to have work at the last notification. */
+  notifiedBeginnings = -1;
   notification: Notification | undefined;
 
   constructor(watched: WatchedQueue, mode: DeliveryMode) {
@@ -64,22 +64,22 @@ export class Audience implements HeapItem {
     this.members.splice(at < 0 ? this.members.length : at, 0, subscriber);
   }
 
-  /** Whether anybody is left. */
+  /** Returns whether members are left. */
   remove(subscriber: Subscriber): boolean {
     const at = this.members.indexOf(subscriber);
     if (at >= 0) this.members.splice(at, 1);
-    this.toldMs.delete(subscriber);
+    this.notifiedMs.delete(subscriber);
     return this.members.length > 0;
   }
 
-  /** Who comes first, second and so on. */
+  /** The members, the one to notify first. */
   inOrder(wallMs: number): readonly Subscriber[] {
     const { members } = this;
     switch (this.mode) {
       case "fanout":
         return members;
       case "group":
-        return members.toSorted((a, b) => a.toldMs - b.toldMs || (isBefore(a, b) ? -1 : 1));
+        return members.toSorted((a, b) => a.notifiedMs - b.notifiedMs || (isBefore(a, b) ? -1 : 1));
       case "hash": {
         const first = Math.floor(wallMs / 60_000) % members.length;
         return [...members.slice(first), ...members.slice(0, first)];

@@ -26,7 +26,7 @@ import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
 import { Audience, audienceName, WatchedQueue } from "./audience.ts";
 import { queuesOf, type Subscriber, type Subscriptions } from "./subscriptions.ts";
 
-/** What a subscriber is told. */
+/** The content of a notification. */
 export interface AvailableWork {
   readonly tenantId: TenantId;
   readonly url: string;
@@ -39,7 +39,7 @@ export interface AvailableWork {
   readonly queueDepth: number;
 }
 
-/** Tells a subscriber of work; the secrets of its tenant sign it. */
+/** Notifies a subscriber; the secrets of its tenant sign the request. */
 export type PostNotification = (
   work: AvailableWork,
   secrets: readonly string[],
@@ -93,10 +93,10 @@ const limits = {
   idleLanesMax: 0,
 };
 const toTenant = { endpoint: "", overMs: Number.POSITIVE_INFINITY };
-/** Looked at in one turn of the ticker. */
+/** Audiences that are checked in one run of the job. */
 const looksMax = 1000;
 const triesMax = 3;
-/** How long a subscriber is left alone after so many failures in a row. */
+/** How long a subscriber is not notified after so many failures in a row. */
 const breakerLimits = {
   failuresMax: 1,
   waitsMs: [1000, 3000, 5000, 10_000, 20_000, 40_000, 60_000],
@@ -104,7 +104,7 @@ const breakerLimits = {
 
 interface WatchedTenant {
   readonly queues: Map<string, WatchedQueue>;
-  /** Want to hear of every queue. */
+  /** Subscribers to every queue. */
   readonly every: Set<Subscriber>;
 }
 
@@ -122,9 +122,9 @@ export class NotifySubscribers {
   readonly #tenants: Map<TenantId, WatchedTenant> = new Map();
   readonly #due: IndexedHeap<Audience> = new IndexedHeap();
   readonly #sender: Sender<Turn>;
-  /** Subscribers that are being told, and the audiences that wait for that. */
+  /** Subscribers with an open request, and the audiences that wait for its end. */
   readonly #busy: Map<Subscriber, Set<Audience>> = new Map();
-  /** Of subscribers that failed, or were held up by a rate limit. */
+  /** Of subscribers that failed, or that a rate limit holds back. */
   readonly #breakers: WeakMap<Subscriber, CircuitBreaker> = new WeakMap();
   readonly #secrets: Map<TenantId, readonly SigningSecret[]> = new Map();
 
@@ -183,12 +183,12 @@ export class NotifySubscribers {
     watched.beginnings += 1;
     for (const audience of watched.asleep) this.#schedule(audience);
     watched.asleep.clear();
-    // What is in flight comes back by itself.
+    // An audience with an open request schedules itself.
     for (const audience of watched.shared) if (audience.heapIndex >= 0) this.#schedule(audience);
     this.onDue();
   }
 
-  /** Notifies a member if there is work, and somebody may be told of it now. */
+  /** Notifies a member if the queue has work and the member may be notified now. */
   #look(audience: Audience): Promise<Ending> | undefined {
     audience.isWaiting = false;
     const { watched } = audience;
@@ -204,7 +204,7 @@ export class NotifySubscribers {
       watched.hasWork = true;
       this.#begin(watched);
     }
-    if (audience.toldBeginnings === watched.beginnings && audience.againMs > nowMs) {
+    if (audience.notifiedBeginnings === watched.beginnings && audience.againMs > nowMs) {
       this.#schedule(audience, audience.againMs);
       return undefined;
     }
@@ -212,15 +212,15 @@ export class NotifySubscribers {
     for (const member of audience.inOrder(clock.nowMs())) {
       if (!subscriptions.isActive(member)) continue;
       const readyMs = this.#readyMs(audience, member);
-      if (readyMs <= nowMs) return this.#tell(audience, member, work.readyTotal);
+      if (readyMs <= nowMs) return this.#notify(audience, member, work.readyTotal);
       earliestMs = Math.min(earliestMs, readyMs);
     }
-    // Without a time somebody is busy, whose end is waited for, or all have run out.
+    // Without a time a member is busy, and the end of its request schedules this audience, or all have expired.
     if (earliestMs !== Number.POSITIVE_INFINITY) this.#schedule(audience, earliestMs);
     return undefined;
   }
 
-  /** There is nothing to tell; a queue that nobody named is forgotten when all of its audiences sleep. */
+  /** The queue has no work. A queue that no subscription names is forgotten when all its audiences sleep. */
   #sleep(audience: Audience): void {
     const { watched } = audience;
     watched.hasWork = false;
@@ -233,7 +233,7 @@ export class NotifySubscribers {
     if (!isNamed) tenant.queues.delete(watched.name);
   }
 
-  /** When the member may be told: when its interval is over, and its silence. */
+  /** When the member may be notified: after its interval, its breaker and its rate limit. */
   #readyMs(audience: Audience, member: Subscriber): number {
     const waiting = this.#busy.get(member);
     if (waiting !== undefined) {
@@ -242,25 +242,26 @@ export class NotifySubscribers {
     }
     const { clock } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const toldMs = audience.toldMs.get(member) ?? Number.NEGATIVE_INFINITY;
+    const notifiedMs = audience.notifiedMs.get(member) ?? Number.NEGATIVE_INFINITY;
     const silentMs = this.#breakers.get(member)?.untilMs ?? Number.NEGATIVE_INFINITY;
-    const readyMs = Math.max(toldMs + this.#intervalMs(member), silentMs);
+    const readyMs = Math.max(notifiedMs + this.#intervalMs(member), silentMs);
     if (readyMs > nowMs) return readyMs;
     const { tenantId, callbackUrl: url } = member.subscription;
     const waitMs = waitForLimit(this.#parts, "queue_ready", { tenantId, url });
-    if (waitMs > 0) this.#breakerOf(member).hold(nowMs + Math.max(waitMs, 1));
-    return waitMs > 0 ? nowMs + Math.max(waitMs, 1) : readyMs;
+    if (waitMs === 0) return readyMs;
+    this.#breakerOf(member).hold(nowMs + waitMs);
+    return nowMs + waitMs;
   }
 
   /**
-   * After a restart the last turn counts for every queue of the subscriber. It is reckoned once: a wall clock
-   * that was set back would put it off again and again.
+   * After a restart the last notification counts for every queue of the subscriber. The monotonic time is
+   * computed once: a wall clock that was set back would put it off again and again.
    */
   #rememberTurn(audience: Audience, member: Subscriber): void {
-    const { toldMs, isRecovered } = member;
-    if (!isRecovered || toldMs === 0) return;
+    const { notifiedMs, isRecovered } = member;
+    if (!isRecovered || notifiedMs === 0) return;
     const { clock } = this.#parts;
-    audience.toldMs.set(member, clock.monotonicMs() - Math.max(0, clock.nowMs() - toldMs));
+    audience.notifiedMs.set(member, clock.monotonicMs() - Math.max(0, clock.nowMs() - notifiedMs));
   }
 
   #breakerOf(member: Subscriber): CircuitBreaker {
@@ -274,16 +275,16 @@ export class NotifySubscribers {
     return Math.max(subscription.minIntervalSeconds, floor) * 1000;
   }
 
-  async #tell(audience: Audience, member: Subscriber, queueDepth: number): Promise<Ending> {
+  async #notify(audience: Audience, member: Subscriber, queueDepth: number): Promise<Ending> {
     const { clock, subscriptions, notify } = this.#parts;
     const nowMs = clock.monotonicMs();
     const { watched } = audience;
-    audience.toldMs.set(member, nowMs);
-    audience.toldBeginnings = watched.beginnings;
+    audience.notifiedMs.set(member, nowMs);
+    audience.notifiedBeginnings = watched.beginnings;
     audience.againMs = nowMs + this.#intervalMs(member);
     audience.notification ??= { id: `ntf_${this.#ids.next(clock.nowMs())}`, tries: 0 };
     audience.notification.tries += 1;
-    subscriptions.take([member]);
+    subscriptions.takeTurn(member);
     this.#schedule(audience, audience.againMs);
     this.#busy.set(member, new Set());
     const { id: subscriptionId, tenantId, callbackUrl: url } = member.subscription;
@@ -299,7 +300,7 @@ export class NotifySubscribers {
     return undefined;
   }
 
-  /** While a shard is away, those that were known last. */
+  /** While a shard is down, the secrets that were read last. */
   async #secretsOf(tenantId: TenantId): Promise<readonly SigningSecret[]> {
     try {
       const secrets = await this.#parts.queue.webhooks.secrets(tenantId);
@@ -322,7 +323,7 @@ export class NotifySubscribers {
       return;
     }
     this.#breakerOf(member).failed(clock.monotonicMs());
-    audience.toldMs.delete(member);
+    audience.notifiedMs.delete(member);
     audience.againMs = Number.NEGATIVE_INFINITY;
     if (notification !== undefined && notification.tries >= triesMax) {
       audience.notification = undefined;
@@ -334,7 +335,7 @@ export class NotifySubscribers {
     if (audience.heapIndex >= 0) this.#schedule(audience);
   }
 
-  /** The subscriber can be told something else. */
+  /** The subscriber can be notified of something else. */
   #free(member: Subscriber): void {
     for (const audience of this.#busy.get(member) ?? []) {
       if (audience.members.length > 0 && audience.heapIndex < 0) this.#schedule(audience);
@@ -406,7 +407,7 @@ export class NotifySubscribers {
     }
     if (tenant.queues.size > 0 || tenant.every.size > 0) return;
     this.#tenants.delete(subscription.tenantId);
-    // Without subscribers nobody watches the queues.
+    // Without subscribers the broker does not report work.
     if (this.#tenants.size === 0) this.#parts.queue.watchWork(undefined);
   }
 

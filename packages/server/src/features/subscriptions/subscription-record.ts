@@ -42,8 +42,8 @@ export function removalsOfSubscription(subscription: Subscription): RecordWrite[
 }
 
 /** Writes when a subscriber was last notified, which also decides the turns in its group. */
-export function writeOfTurn(id: SubscriptionId, toldMs: number): RecordWrite {
-  return put(subscriptionTurnKey(id), String(toldMs));
+export function writeOfTurn(id: SubscriptionId, notifiedMs: number): RecordWrite {
+  return put(subscriptionTurnKey(id), String(notifiedMs));
 }
 
 function keyOf({ tenantId, id }: Subscription): string {
@@ -62,12 +62,12 @@ export const subscriptionRecords: RecordKind<Subscription> = {
 /** When a subscriber was last notified. */
 export interface SubscriberTurn {
   readonly id: SubscriptionId;
-  readonly toldMs: number;
+  readonly notifiedMs: number;
 }
 
 export const subscriberTurns: RecordKind<SubscriberTurn> = {
   prefix: subscriptionTurnsPrefix,
-  decode: (text, name) => ({ id: name as SubscriptionId, toldMs: Number(text) }),
+  decode: (text, name) => ({ id: name as SubscriptionId, notifiedMs: Number(text) }),
 };
 
 /** Undefined for what is no record. */

@@ -28,11 +28,11 @@ import {
 
 export type SubscriptionRequest = Omit<Subscription, "id" | "createdMs">;
 
-/** A subscription and what is known of its subscriber. */
+/** A subscription, and when its subscriber was notified. */
 export interface Subscriber {
   subscription: Subscription;
-  /** When it was last told of any queue, on the wall clock; grows with every turn. 0 for never. */
-  toldMs: number;
+  /** The last notification about any queue, on the wall clock; grows with every one. 0 for never. */
+  notifiedMs: number;
   /** Whether that was before this server started. */
   isRecovered: boolean;
 }
@@ -76,7 +76,7 @@ export class Subscriptions implements ControlListener {
     return subscriptions;
   }
 
-  /** Whether subscribers are told, and removed, by this server. */
+  /** Whether this server notifies and removes subscribers. */
   get isInCharge(): boolean {
     return this.#store.isInCharge;
   }
@@ -85,7 +85,7 @@ export class Subscriptions implements ControlListener {
     return this.#subscribers.size;
   }
 
-  /** Those that have not run out. */
+  /** Those that have not expired. */
   *active(): Generator<Subscriber> {
     const nowMs = this.#clock.nowMs();
     for (const subscriber of this.#subscribers.values()) {
@@ -173,17 +173,15 @@ export class Subscriptions implements ControlListener {
     return expired.length === removedPerBatchMax;
   }
 
-  /** It is the turn of these subscribers, in this order; the next turn is that of others. */
-  take(subscribers: readonly Subscriber[]): void {
-    const writes = subscribers.map((subscriber) => {
-      this.#lastTurnMs = Math.max(Math.floor(this.#clock.nowMs()), this.#lastTurnMs + 1);
-      subscriber.toldMs = this.#lastTurnMs;
-      subscriber.isRecovered = false;
-      return writeOfTurn(subscriber.subscription.id, subscriber.toldMs);
-    });
-    if (writes.length === 0 || this.#store.state !== "open") return;
-    // A turn that is forgotten is taken again by the same subscriber, after a crash.
-    this.#store.commit(writes).catch(() => {});
+  /** The subscriber is notified now, so that the next turn is that of another one. */
+  takeTurn(subscriber: Subscriber): void {
+    this.#lastTurnMs = Math.max(Math.floor(this.#clock.nowMs()), this.#lastTurnMs + 1);
+    subscriber.notifiedMs = this.#lastTurnMs;
+    subscriber.isRecovered = false;
+    if (this.#store.state !== "open") return;
+    const write = writeOfTurn(subscriber.subscription.id, subscriber.notifiedMs);
+    // If a crash loses it, the same subscriber has the next turn, too.
+    this.#store.commit([write]).catch(() => {});
   }
 
   changed(write: RecordText): void {
@@ -196,7 +194,7 @@ export class Subscriptions implements ControlListener {
     if (subscription === undefined) {
       if (subscriber !== undefined) this.#drop(subscriber);
     } else if (subscriber === undefined) {
-      this.#add({ subscription, toldMs: 0, isRecovered: false });
+      this.#add({ subscription, notifiedMs: 0, isRecovered: false });
     } else subscriber.subscription = subscription;
   }
 
@@ -205,25 +203,26 @@ export class Subscriptions implements ControlListener {
     const found: Subscription[] = [];
     for await (const subscription of records.all(subscriptionRecords)) found.push(subscription);
     const turns = new Map<SubscriptionId, number>();
-    for await (const { id, toldMs } of records.all(subscriberTurns)) turns.set(id, toldMs);
+    for await (const { id, notifiedMs } of records.all(subscriberTurns)) turns.set(id, notifiedMs);
     for (const subscription of found) {
-      const toldMs = turns.get(subscription.id) ?? 0;
-      this.#add({ subscription, toldMs, isRecovered: true });
-      this.#lastTurnMs = Math.max(this.#lastTurnMs, toldMs);
+      const notifiedMs = turns.get(subscription.id) ?? 0;
+      this.#add({ subscription, notifiedMs, isRecovered: true });
+      this.#lastTurnMs = Math.max(this.#lastTurnMs, notifiedMs);
     }
   }
 
-  /** What another server has told its subscribers counts as before a start. */
+  /** Notifications of another server count as those before a start. */
   takeCharge(): void {
     const all = [...this.#subscribers.values()];
     for (const subscriber of all) this.#drop(subscriber);
     for (const subscriber of all) this.#add({ ...subscriber, isRecovered: true });
   }
 
-  #noteTurn({ id, toldMs }: SubscriberTurn): void {
+  #noteTurn({ id, notifiedMs }: SubscriberTurn): void {
     const subscriber = this.#subscribers.get(id);
-    if (subscriber !== undefined) subscriber.toldMs = Math.max(subscriber.toldMs, toldMs);
-    this.#lastTurnMs = Math.max(this.#lastTurnMs, toldMs);
+    if (subscriber !== undefined)
+      subscriber.notifiedMs = Math.max(subscriber.notifiedMs, notifiedMs);
+    this.#lastTurnMs = Math.max(this.#lastTurnMs, notifiedMs);
   }
 
   async #remove(subscribers: readonly Subscriber[]): Promise<void> {

@@ -1,11 +1,7 @@
 /** The outcomes of the webhooks of the caller's tenant, and how to send them again. */
 import { type ErrorCode, limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
-import type {
-  FailedDelivery,
-  Redelivered,
-  TaskDeliveries,
-} from "../../core/broker/queue-webhooks.ts";
+import type { FailedDelivery, Redelivered, TaskDeliveries } from "../../core/broker/webhooks.ts";
 import {
   type Answer,
   type Call,

@@ -1,5 +1,5 @@
 /** Routes with which administrators inspect webhooks and manage endpoints and secrets. */
-import type { FailedDelivery, TaskDeliveries } from "../../core/broker/queue-webhooks.ts";
+import type { FailedDelivery, TaskDeliveries } from "../../core/broker/webhooks.ts";
 import type { DeliveryTry } from "../../core/records/delivery-record.ts";
 import type { FailingEndpoint } from "../../core/records/endpoint-record.ts";
 import type { SigningSecret } from "../../core/records/signing-record.ts";
