@@ -113,7 +113,7 @@ const plantedBugs: readonly PlantedBug[] = [
   },
   {
     bug: "leases have no grace after a takeover",
-    file: "packages/server/src/core/broker/recover.ts",
+    file: "packages/server/src/core/broker/memory-index.ts",
     from: "graceMsOf(task.place.leaseMs)",
     to: "0 * graceMsOf(task.place.leaseMs)",
     seed: 8,

@@ -150,7 +150,7 @@ const ignorances: readonly Ignorance[] = [
     of: "the insides of the broker",
     who: /^(edge|features|core\/(store|records|control)|config|telemetry)\//,
     files:
-      /^core\/(shards\/.*|broker\/(?!(verbs|claim|queue|webhooks)\.ts).*|search\/(task-search|task-reads|explain|merge-runs)\.ts)$/,
+      /^core\/(shards\/.*|broker\/(?!(verbs|claim|queue|webhooks)\.ts).*|search\/(task-search|task-reads|explain)\.ts)$/,
   },
   {
     of: "tasks and payloads",

@@ -10,13 +10,11 @@ import type { Change } from "@codeq/queue";
 import { SimClock, SimRandom, settle } from "@codeq/simulated";
 import { isLimited, noQuotas, type Quotas } from "../src/config/quotas.ts";
 import type { Broker } from "../src/core/broker/broker.ts";
+import { ChangeObservers } from "../src/core/broker/change-observers.ts";
 import type { Queue } from "../src/core/broker/queue.ts";
-import { ToldChanges } from "../src/core/broker/told-changes.ts";
-import { hostAlone } from "../src/core/shards/host-alone.ts";
-import type { ShardLink } from "../src/core/shards/link.ts";
-import { LocalLink } from "../src/core/shards/local-link.ts";
+import { LocalLink, type ShardLink } from "../src/core/shards/link.ts";
 import { Router } from "../src/core/shards/router.ts";
-import type { ShardHost } from "../src/core/shards/shard-host.ts";
+import { ShardHost } from "../src/core/shards/shard-host.ts";
 import { Events } from "../src/telemetry/events.ts";
 import { Feed } from "../src/telemetry/feed.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
@@ -260,14 +258,14 @@ export class ShardedWorld implements QueueWorld {
     const { link, deliver } = this.#ways[shard] as Way;
     const feed = new Feed();
     const events = new Events(createMetrics({ commandsMax: 10 }));
-    const told = new ToldChanges({ events, feed });
+    const observers = new ChangeObservers({ events, feed });
     world.observe = (change) => {
-      told.tell(change);
+      observers.observe(change);
       this.observe(shard, change);
     };
     const broker = await world.open();
     this.brokers[shard] = broker;
-    const host = await hostAlone({
+    const host = await ShardHost.openAlone({
       broker,
       feed,
       shard,

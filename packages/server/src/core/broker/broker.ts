@@ -65,7 +65,6 @@ import {
   writeOfTopic,
 } from "../records/topic-record.ts";
 import { removalOfTriage, type Triage, writeOfTriage } from "../records/triage-record.ts";
-import { cleanUp } from "../search/clean-up.ts";
 import { explain, lookAt } from "../search/explain.ts";
 import type { Explained, QueueLook, WaitingWorker } from "../search/explained.ts";
 import {
@@ -84,8 +83,7 @@ import {
 import { placeOf } from "../search/task-filter.ts";
 import { TaskReads } from "../search/task-reads.ts";
 import { TaskSearch } from "../search/task-search.ts";
-import { countsOfQueues, withOldest } from "../series/queue-overview.ts";
-import { QueueSeries } from "../series/queue-series.ts";
+import { countsOfQueues, QueueSeries, withOldest } from "../series/queue-series.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
 import type { Position, QueueName, Store } from "../store/store.ts";
 import type { DrawId } from "../task-ids.ts";
@@ -115,7 +113,6 @@ import type {
 } from "./queue.ts";
 import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
-import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
 import { TenantQuotas } from "./tenant-quotas.ts";
 import { allowedPriority, nearestPriority, withAllowedPriority } from "./topic-rules.ts";
@@ -131,7 +128,9 @@ import type {
   Waiter,
 } from "./verbs.ts";
 import { Webhooks } from "./webhooks.ts";
-import { leasesOf } from "./worker-leases.ts";
+
+/** Entries that a clean-up reads at once. */
+const cleanUpEntries = 500;
 
 export interface BrokerOptions {
   readonly store: Store;
@@ -466,12 +465,27 @@ export class Broker implements Queue {
   }
 
   leasesOf(tenantId: TenantId): TenantLeases {
-    return leasesOf(this.leases, tenantId);
+    return this.leases.workersOf(tenantId);
   }
 
-  /** Deletes finished tasks of a tenant before their retention ends; answers how many. */
-  cleanUp(wanted: CleanUp): Promise<number> {
-    return cleanUp(this, wanted);
+  /** Deletes finished tasks of a tenant before their retention ends, the oldest first; answers how many. */
+  async cleanUp({ tenantId, beforeMs, limit }: CleanUp): Promise<number> {
+    const { store } = this;
+    let after: Position | undefined;
+    let deleted = 0;
+    while (deleted < limit) {
+      const expired = await store.expiredWithOwners(after, beforeMs, cleanUpEntries);
+      const tasks = expired
+        .filter((each) => each.tenantId === tenantId)
+        .map(({ id }) => store.task(id))
+        .filter((task) => task?.tenantId === tenantId)
+        .slice(0, limit - deleted) as Task[];
+      if (tasks.length > 0) await this.delete(tasks);
+      deleted += tasks.length;
+      after = expired.at(-1);
+      if (after === undefined || expired.length < cleanUpEntries) break;
+    }
+    return deleted;
   }
 
   /** A page of tasks; undefined when too many searches wait for their turn. */
@@ -736,7 +750,7 @@ export class Broker implements Queue {
 
   async #recover(): Promise<void> {
     this.claims.restart();
-    this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
+    this.#sequence = Math.max(this.#sequence, await this.#index.recover(this.store));
     await this.webhooks.recover();
     if (this.#index.onMoved !== undefined) {
       for (const queue of this.queues.all()) this.#index.onMoved(queue);

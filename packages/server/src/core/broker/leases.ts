@@ -5,6 +5,7 @@
 import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import { type HeapItem, IndexedHeap } from "../indexed-heap.ts";
+import type { TenantLeases, WorkerLeases } from "./queue.ts";
 
 export interface Lease extends HeapItem {
   readonly id: TaskId;
@@ -26,6 +27,9 @@ export interface Lease extends HeapItem {
 
 /** The least a lease has left after time in which the server did not run, whatever its length. */
 const graceMsMin = 5000;
+
+/** Leases that are looked at to answer which workers hold some; this takes some milliseconds. */
+const reportedMax = 100_000;
 
 /** Shorter ones are common on a busy machine, and a grace for each would keep leases from ending. */
 const longStallMs = 1000;
@@ -58,6 +62,28 @@ export class Leases {
 
   *ofTenant(tenantId: TenantId): Generator<Lease> {
     for (let each = this.#newest.get(tenantId); each !== undefined; each = each.next) yield each;
+  }
+
+  /** Which workers hold leases of a tenant. */
+  workersOf(tenantId: TenantId): TenantLeases {
+    const found = new Map<
+      WorkerId,
+      { -readonly [Name in keyof WorkerLeases]: WorkerLeases[Name] }
+    >();
+    let looked = 0;
+    for (const { workerId, sinceMs, seenMs } of this.ofTenant(tenantId)) {
+      if (looked === reportedMax) return { workers: [...found.values()], isPartial: true };
+      looked += 1;
+      const worker = found.get(workerId);
+      if (worker === undefined) {
+        found.set(workerId, { workerId, leases: 1, oldestMs: sinceMs, seenMs });
+        continue;
+      }
+      worker.leases += 1;
+      worker.oldestMs = Math.min(worker.oldestMs, sinceMs);
+      worker.seenMs = Math.max(worker.seenMs, seenMs);
+    }
+    return { workers: [...found.values()], isPartial: false };
   }
 
   /** Starts the lease that the record tells of; `leastMs` is the least it has from now on. */

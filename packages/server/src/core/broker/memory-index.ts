@@ -4,8 +4,9 @@
  * the index.
  */
 import { type Cause, type Change, queueOf, type Task } from "@codeq/queue";
+import type { Store } from "../store/store.ts";
 import type { DelayedTasks } from "./delayed-tasks.ts";
-import type { Leases } from "./leases.ts";
+import { graceMsOf, type Leases } from "./leases.ts";
 import type { QueueState, Queues } from "./queue-state.ts";
 
 export class MemoryIndex {
@@ -103,6 +104,42 @@ export class MemoryIndex {
       case "done":
         if (task.place.how === "failed") queue.addFailed(-1);
         return;
+    }
+  }
+
+  /**
+   * Rebuilds the index from the keys: at the start, and after a full disk undid decisions that were not durable
+   * yet. Counts come from the counters that every flush writes, and the log records after the flush. Leases are
+   * read; ready and delayed tasks are read when needed. Returns the highest sequence number in use.
+   */
+  async recover(store: Store): Promise<number> {
+    const { queues, leases, delayed } = this;
+    queues.clear();
+    leases.clear();
+    delayed.clear();
+    const { queues: found, sequence } = await store.counts();
+    for (const { queue: name, tenantId, counts } of found) {
+      const queue = queues.queue(tenantId, name);
+      queue.recover(counts);
+      for (let priority = 0; priority < counts.ready.length; priority++) {
+        if (queue.ready(priority) > 0) queue.window(priority).recover(sequence);
+      }
+      if (counts.delayed > 0) delayed.recover(queue);
+      if (counts.leased > 0) await this.#readLeases(store, queue);
+    }
+    for await (const { tenantId, name, pause } of store.pauses()) {
+      queues.queue(tenantId, name).pause = pause;
+    }
+    for await (const topic of store.topics()) {
+      queues.setTopic(queues.queue(topic.tenantId, topic.name), topic);
+    }
+    return sequence;
+  }
+
+  async #readLeases(store: Store, queue: QueueState): Promise<void> {
+    for await (const task of store.leased(queue)) {
+      if (task.place.in !== "leased") continue;
+      this.leases.add(task, graceMsOf(task.place.leaseMs));
     }
   }
 }

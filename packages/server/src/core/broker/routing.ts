@@ -6,8 +6,7 @@
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import { addCounts, noCounts } from "../records/counts.ts";
 import { afterOfShard, mergeFailureGroups } from "../search/failure-groups.ts";
-import { firstOf, mergeRuns } from "../search/merge-runs.ts";
-import { orderOf } from "../search/task-search.ts";
+import { firstOf, mergeRuns, orderOf } from "../search/task-search.ts";
 import { addQueueCounts } from "../series/flow.ts";
 import { addPoints } from "../series/queue-series.ts";
 import type { Broker } from "./broker.ts";

@@ -12,7 +12,6 @@ import type { QueueState, Queues } from "../broker/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import type { QueueName, Store } from "../store/store.ts";
 import { idAtMs } from "../task-ids.ts";
-import { mergeRuns, type Run } from "./merge-runs.ts";
 import { hasPart, matches, payloadMatches, type TaskFilter } from "./task-filter.ts";
 import type { TaskReads } from "./task-reads.ts";
 
@@ -296,4 +295,44 @@ function rangeOf(order: TaskOrder, filter: TaskFilter, after: string): IdRange {
     return { after: after > first ? after : first, before: end, isReverse: false };
   const isNearer = after !== "" && (end === "" || after < end);
   return { after: first, before: isNearer ? after : end, isReverse: true };
+}
+
+/** A sorted list of which a part is known. */
+export interface Run<Item> {
+  readonly items: readonly Item[];
+  /** The id up to which the run is complete; undefined when there is nothing more. */
+  readonly reached: string | undefined;
+}
+
+/**
+ * Merges several runs. Items behind the nearest of the points up to which they are known are left for the next
+ * page, because an unknown item may come before them.
+ */
+export function mergeRuns<Item>(
+  runs: readonly Run<Item>[],
+  how: {
+    readonly idOf: (item: Item) => string;
+    readonly comesFirst: (id: string, other: string) => boolean;
+  },
+): Run<Item> {
+  const { idOf, comesFirst } = how;
+  let reached: string | undefined;
+  for (const run of runs) {
+    if (run.reached === undefined) continue;
+    if (reached === undefined || comesFirst(run.reached, reached)) reached = run.reached;
+  }
+  const isKnown = (id: string): boolean => reached === undefined || !comesFirst(reached, id);
+  const items = runs.flatMap((run) => run.items.filter((item) => isKnown(idOf(item))));
+  return { items: items.sort((a, b) => (comesFirst(idOf(a), idOf(b)) ? -1 : 1)), reached };
+}
+
+/** The first of a run, and where to go on behind them. */
+export function firstOf<Item>(
+  { items, reached }: Run<Item>,
+  limit: number,
+  idOf: (item: Item) => string,
+): Run<Item> {
+  if (items.length <= limit) return { items, reached };
+  const first = items.slice(0, limit);
+  return { items: first, reached: idOf(first.at(-1) as Item) };
 }

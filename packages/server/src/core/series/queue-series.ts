@@ -7,6 +7,7 @@
  * process that ends without a shutdown loses the current minute.
  */
 import type { TenantId } from "@codeq/queue";
+import type { QueueCounts } from "../broker/queue.ts";
 import type { QueueState, Queues } from "../broker/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import {
@@ -190,7 +191,7 @@ export function addPoints(one: SeriesPoint, other: SeriesPoint): SeriesPoint {
 }
 
 /** When the oldest of the tasks was created that are next in line; undefined when that is not known. */
-export function headsSinceMs(queue: QueueState): number | undefined {
+function headsSinceMs(queue: QueueState): number | undefined {
   let oldest: number | undefined;
   for (const id of queue.heads()) oldest = Math.min(oldest ?? Number.MAX_VALUE, timeOfId(id));
   return oldest;
@@ -211,4 +212,46 @@ function hourOf(ms: number): number {
 
 function* piecesOf(writes: readonly RecordWrite[]): Generator<readonly RecordWrite[]> {
   for (let at = 0; at < writes.length; at += pieceWrites) yield writes.slice(at, at + pieceWrites);
+}
+
+/** The counts of every queue of a tenant, from memory. */
+export function countsOfQueues(queues: Queues, tenantId: TenantId, nowMs: number): QueueCounts[] {
+  const elapsedMs = nowMs - queues.flows.startedMs;
+  return [...queues.ofTenant(tenantId)].map(({ name, counts, flow }) => ({
+    queue: name,
+    counts,
+    flow: flow.lastMinute(elapsedMs),
+    oldestMs: undefined,
+  }));
+}
+
+export function withOldest(
+  { queues, store }: { readonly queues: Queues; readonly store: Store },
+  tenantId: TenantId,
+  all: readonly QueueCounts[],
+): Promise<QueueCounts[]> {
+  const oldest = all.map(async (each) => {
+    const queue = queues.find(tenantId, each.queue);
+    const oldestMs = queue === undefined ? undefined : await oldestReadyMs(queue, store);
+    return { ...each, oldestMs };
+  });
+  return Promise.all(oldest);
+}
+
+/** Of a queue that nobody has claimed from since the start, the heads are read. */
+async function oldestReadyMs(queue: QueueState, store: Store): Promise<number | undefined> {
+  if (queue.readyTotal === 0) return undefined;
+  const known = headsSinceMs(queue);
+  if (known !== undefined) return known;
+  let oldest: number | undefined;
+  for (const [priority, count] of queue.counts.ready.entries()) {
+    if (count === 0) continue;
+    const [head] = await store.readyAfter({ ...nameOf(queue), priority }, 0, 1);
+    if (head !== undefined) oldest = Math.min(oldest ?? Number.MAX_VALUE, timeOfId(head.id));
+  }
+  return oldest;
+}
+
+function nameOf({ tenantId, name }: QueueState): { tenantId: TenantId; name: string } {
+  return { tenantId, name };
 }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { settle } from "@codeq/simulated";
 import { BrokerWorld, claimIds, create } from "../../../test/broker-world.ts";
 import { Feed } from "../../telemetry/feed.ts";
-import { hostAlone } from "./host-alone.ts";
+import { ShardHost } from "./shard-host.ts";
 
 test("that a queue has tasks is told at once, and how many a little later", async () => {
   const world = new BrokerWorld();
@@ -11,7 +11,7 @@ test("that a queue has tasks is told at once, and how many a little later", asyn
   await using _store = broker.store;
   let messages = 0;
   const later: (() => void)[] = [];
-  await hostAlone({
+  await ShardHost.openAlone({
     broker,
     feed: new Feed(),
     shard: 0,

@@ -90,6 +90,16 @@ export class ShardHost {
     return host;
   }
 
+  /** For a shard that only one router uses. */
+  static openAlone(parts: ShardHostParts): Promise<ShardHost> {
+    const { broker } = parts;
+    return ShardHost.open(parts, (host) => {
+      broker.onMoved = (queue) => host.moved(queue);
+      broker.webhooks.onEndpoint = (change) => host.endpointChanged(change);
+      broker.onRecovered.add(() => host.recovered());
+    });
+  }
+
   private constructor(parts: ShardHostParts, storing: readonly TenantId[]) {
     this.#parts = parts;
     this.#backups = new OpenBackups(parts.broker.store);

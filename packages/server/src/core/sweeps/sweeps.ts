@@ -3,7 +3,7 @@ import { isExpired } from "@codeq/queue";
 import type { SweepConfig } from "../../config/settings.ts";
 import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import type { Broker } from "../broker/broker.ts";
-import type { ToldChanges } from "../broker/told-changes.ts";
+import type { ChangeObservers } from "../broker/change-observers.ts";
 import type { Clock } from "../clock.ts";
 import type { QueueSeries } from "../series/queue-series.ts";
 import type { Position, Store } from "../store/store.ts";
@@ -20,7 +20,7 @@ export interface SweepParts {
 
 export interface ShardJobParts extends WebhookParts {
   /** Tells of changes that make something due. */
-  readonly told: ToldChanges;
+  readonly observers: ChangeObservers;
   /** How long the jobs may sleep; without a limit where the wall clock is never set. */
   readonly sleepMsMax?: number | undefined;
 }
@@ -29,7 +29,7 @@ export interface ShardJobParts extends WebhookParts {
 const webhooksSettleMs = 1000;
 
 export function startSweeps(parts: ShardJobParts): AsyncDisposable {
-  const { broker, told, clock, logger, config, sleepMsMax } = parts;
+  const { broker, observers, clock, logger, config, sleepMsMax } = parts;
   const { store, series } = broker;
   const deletion = deleteOldTasks(parts);
   const lapses = endLapsedTasks(parts);
@@ -59,13 +59,13 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
     wake();
   };
   broker.delayed.onDue = wake;
-  told.onEnd = (expiresMs) => {
+  observers.onEnd = (expiresMs) => {
     if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
   };
-  told.onStartBy = (startByMs) => {
+  observers.onStartBy = (startByMs) => {
     if (lapses.plan(startByMs)) wake();
   };
-  told.onWebhook = planWebhook;
+  observers.onWebhook = planWebhook;
   broker.webhooks.onDue = planWebhook;
   webhooks.onIdle = wake;
   broker.onRecovered.add(() => {

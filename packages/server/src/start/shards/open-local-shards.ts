@@ -1,9 +1,7 @@
 /** Shards in memory and in this thread, for a server inside another process. */
 import { isLimited } from "../../config/quotas.ts";
-import { hostAlone } from "../../core/shards/host-alone.ts";
-import type { ShardLink } from "../../core/shards/link.ts";
-import { LocalLink } from "../../core/shards/local-link.ts";
-import type { ShardHost } from "../../core/shards/shard-host.ts";
+import { LocalLink, type ShardLink } from "../../core/shards/link.ts";
+import { ShardHost } from "../../core/shards/shard-host.ts";
 import { Feed } from "../../telemetry/feed.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
 import { openDataDir, type Storage } from "../open-data-dir.ts";
@@ -36,7 +34,7 @@ async function openLocalShard(parts: LocalShardParts, number: number): Promise<S
   });
   const close = async (): Promise<void> => opened[Symbol.asyncDispose]();
   const link = new LocalLink({ defer, close });
-  host = await hostAlone({
+  host = await ShardHost.openAlone({
     broker: opened.broker,
     feed,
     shard: number,

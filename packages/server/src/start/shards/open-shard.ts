@@ -9,7 +9,7 @@ import type { TaskId } from "@codeq/queue";
 import { noQuotas } from "../../config/quotas.ts";
 import type { Config } from "../../config/settings.ts";
 import { Broker } from "../../core/broker/broker.ts";
-import { ToldChanges } from "../../core/broker/told-changes.ts";
+import { ChangeObservers } from "../../core/broker/change-observers.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Limiter } from "../../core/limiter/limiter.ts";
 import { idsOfShard } from "../../core/shards/shard-of.ts";
@@ -62,7 +62,7 @@ export interface ShardParts extends StoreParts {
   readonly tracing?: Tracing | undefined;
   /** Of webhooks. */
   readonly limiter: Limiter;
-  /** Where artifacts are kept; in a local directory unless told otherwise. */
+  /** Where artifacts are kept; in a local directory unless observers otherwise. */
   readonly artifacts?: ArtifactProvider | undefined;
   /** Is given the broker of each shard that is opened in this thread. */
   readonly onBroker?: ((broker: Broker) => void) | undefined;
@@ -86,12 +86,12 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
   const { config, clock, metrics, feed } = parts;
   const store = await openStore(parts);
   const events = new Events(metrics);
-  const told = new ToldChanges({ events, feed, tracing: parts.tracing });
+  const observers = new ChangeObservers({ events, feed, tracing: parts.tracing });
   const artifacts = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
-  const broker = await openBroker(parts, { store, told, artifacts });
+  const broker = await openBroker(parts, { store, observers, artifacts });
   parts.onBroker?.(broker);
   collectBrokerMetrics(metrics, broker, clock);
-  const sweeps = startSweeps({ ...parts, broker, told, events });
+  const sweeps = startSweeps({ ...parts, broker, observers, events });
   return {
     store,
     broker,
@@ -105,7 +105,11 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
 
 function openBroker(
   parts: ShardParts,
-  { store, told, artifacts }: { store: Store; told: ToldChanges; artifacts: ArtifactProvider },
+  {
+    store,
+    observers,
+    artifacts,
+  }: { store: Store; observers: ChangeObservers; artifacts: ArtifactProvider },
 ): Promise<Broker> {
   const { config, clock, draw, memory } = parts;
   const warnings = new SpacedWarnings(parts.logger, clock);
@@ -142,7 +146,7 @@ function openBroker(
         });
       };
     },
-    observe: (change) => told.tell(change),
+    observe: (change) => observers.observe(change),
   });
 }
 

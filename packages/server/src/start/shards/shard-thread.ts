@@ -12,8 +12,7 @@ import type { Config } from "../../config/settings.ts";
 import { systemClock as clock } from "../../core/clock.ts";
 import { webhookLimiterOfShard } from "../../core/limiter/limiter.ts";
 import { createPost } from "../../core/outbound/post.ts";
-import { hostAlone } from "../../core/shards/host-alone.ts";
-import type { ShardHost } from "../../core/shards/shard-host.ts";
+import { ShardHost } from "../../core/shards/shard-host.ts";
 import { createPostWebhook } from "../../core/sweeps/deliver-webhooks.ts";
 import { Timestamps } from "../../core/timestamps.ts";
 import { openArtifactProvider } from "../../features/artifacts/local-artifacts.ts";
@@ -90,7 +89,7 @@ async function stop(opened: Awaited<ReturnType<typeof open>>): Promise<void> {
 
 try {
   const opened = await open();
-  const made = await hostAlone({
+  const made = await ShardHost.openAlone({
     broker: opened.broker,
     feed,
     shard: shard.number,

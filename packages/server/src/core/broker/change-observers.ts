@@ -8,7 +8,7 @@ import type { Feed } from "../../telemetry/feed.ts";
 import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
 import { eventsOf } from "../search/feed-events.ts";
 
-export class ToldChanges {
+export class ChangeObservers {
   /** Called when a task ended, with when it has to go; undefined for never. */
   onEnd: (expiresMs: number | undefined) => void = () => {};
   /** Called when a task waits that has to be begun by a moment. */
@@ -29,7 +29,7 @@ export class ToldChanges {
     this.#tracing = parts.tracing ?? noTracing;
   }
 
-  tell(change: Change): void {
+  observe(change: Change): void {
     this.#events.changed(change);
     this.#tracing.changed(change);
     if (this.#feed.isHeard) for (const event of eventsOf(change)) this.#feed.tell(event);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LocalLink } from "./local-link.ts";
+import { LocalLink } from "./link.ts";
 
 test("what a shard says before anybody listens is heard first", () => {
   const link = new LocalLink({ defer: (run) => run(), close: () => Promise.resolve() });

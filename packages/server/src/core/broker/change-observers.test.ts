@@ -12,21 +12,21 @@ import { acme, newTask, umbrella } from "../../../test/broker-world.ts";
 import { Events } from "../../telemetry/events.ts";
 import { Feed } from "../../telemetry/feed.ts";
 import { createMetrics, type Metrics } from "../../telemetry/metrics.ts";
-import { ToldChanges } from "./told-changes.ts";
+import { ChangeObservers } from "./change-observers.ts";
 
 function setup(): {
   metrics: Metrics;
   feed: Feed;
-  told: ToldChanges;
+  observers: ChangeObservers;
   heard: string[];
 } {
   const metrics = createMetrics({ commandsMax: 10 });
   const feed = new Feed();
-  const told = new ToldChanges({ events: new Events(metrics), feed });
+  const observers = new ChangeObservers({ events: new Events(metrics), feed });
   const heard: string[] = [];
-  told.onEnd = (expiresMs) => heard.push(`ends ${expiresMs}`);
-  told.onWebhook = (dueMs) => heard.push(`webhook ${dueMs}`);
-  return { metrics, feed, told, heard };
+  observers.onEnd = (expiresMs) => heard.push(`ends ${expiresMs}`);
+  observers.onWebhook = (dueMs) => heard.push(`webhook ${dueMs}`);
+  return { metrics, feed, observers, heard };
 }
 
 const workerId = "worker-1" as WorkerId;
@@ -56,21 +56,21 @@ function lines(metrics: Metrics, start: string): string[] {
 }
 
 test("whoever is interested hears of the end of a task: when it goes, and that it is sent", () => {
-  const { told, heard } = setup();
+  const { observers, heard } = setup();
   const before = task({ place: leased });
-  told.tell(changeOf(undefined, task(), "created"));
-  told.tell(changeOf(task(), before, "claimed"));
-  told.tell(changeOf(before, task(), "released"));
+  observers.observe(changeOf(undefined, task(), "created"));
+  observers.observe(changeOf(task(), before, "claimed"));
+  observers.observe(changeOf(before, task(), "released"));
   assert.deepEqual(heard, []);
-  told.tell(changeOf(before, task({ place: done }), "finished"));
-  told.tell(changeOf(before, task({ place: dead, webhook: "http://x" }), "nacked"));
+  observers.observe(changeOf(before, task({ place: done }), "finished"));
+  observers.observe(changeOf(before, task({ place: dead, webhook: "http://x" }), "nacked"));
   assert.deepEqual(heard, ["ends 8000", "ends undefined", "webhook 3000"]);
-  told.tell(changeOf(task({ place: done }), undefined, "deleted"));
+  observers.observe(changeOf(task({ place: done }), undefined, "deleted"));
   assert.equal(heard.length, 3);
 });
 
 test("every change is counted once, whatever way a task took to its end", () => {
-  const { metrics, told } = setup();
+  const { metrics, observers } = setup();
   const before = task({ place: leased });
   const changes: Change[] = [
     changeOf(undefined, task(), "created"),
@@ -80,7 +80,7 @@ test("every change is counted once, whatever way a task took to its end", () => 
     changeOf(before, task({ place: dead }), "expired"),
     changeOf(task({ place: done }), undefined, "deleted"),
   ];
-  for (const change of changes) told.tell(change);
+  for (const change of changes) observers.observe(change);
   assert.deepEqual(lines(metrics, "codeq_task_created_total{"), [
     'codeq_task_created_total{command="work"} 1',
   ]);
@@ -97,20 +97,20 @@ test("every change is counted once, whatever way a task took to its end", () => 
 });
 
 test("feeds hear of the changes of their tenant, in order, while they listen", () => {
-  const { feed, told } = setup();
+  const { feed, observers } = setup();
   const heard: string[] = [];
-  told.tell(changeOf(undefined, task(), "created"));
+  observers.observe(changeOf(undefined, task(), "created"));
   const stop = feed.listen({
     tenantId: acme,
     hear: ({ event }) => heard.push(event),
     end: () => {},
   });
   const before = task({ place: leased });
-  told.tell(changeOf(task(), before, "claimed"));
-  told.tell(changeOf(undefined, task({ tenantId: umbrella }), "created"));
-  told.tell(changeOf(before, task({ place: dead, error: "LEASE_EXPIRED" }), "expired"));
+  observers.observe(changeOf(task(), before, "claimed"));
+  observers.observe(changeOf(undefined, task({ tenantId: umbrella }), "created"));
+  observers.observe(changeOf(before, task({ place: dead, error: "LEASE_EXPIRED" }), "expired"));
   assert.deepEqual(heard, ["claimed", "lease_expired", "failed"]);
   stop();
-  told.tell(changeOf(undefined, task(), "created"));
+  observers.observe(changeOf(undefined, task(), "created"));
   assert.equal(heard.length, 3);
 });
