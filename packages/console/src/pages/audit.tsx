@@ -1,6 +1,8 @@
 /** Who did what, and who was refused. */
+import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { callOf } from "../api.ts";
 import { count } from "../format.ts";
 import { Badge, Given, Nothing, PageHead, Time } from "../parts/basics.tsx";
 import { Button } from "../parts/buttons.tsx";
@@ -8,30 +10,15 @@ import { Choices } from "../parts/fields.tsx";
 import { CardTable, type Column, column, title } from "../parts/tables.tsx";
 import { useAnswer } from "../query.ts";
 
-interface AuditRecord {
-  readonly id: string;
-  readonly time: string;
-  readonly action: string;
-  readonly outcome: string;
-  readonly target?: string;
-  readonly detail?: string;
-  readonly code?: string;
-  readonly tenantId?: string;
-  readonly subject?: string;
-  readonly address?: string;
-  readonly count?: number;
-}
-
-interface Page {
-  readonly records: readonly AuditRecord[];
-  readonly next?: string;
-}
+type AuditRecord = ItemOf<"GET /admin/audit">;
 
 export function Audit(): JSX.Element {
-  const [outcome, setOutcome] = useState("");
+  const [outcome, setOutcome] = useState<AuditRecord["outcome"] | "">("");
   const [after, setAfter] = useState("");
-  const request = { path: "/v1/codeq/admin/audit", query: { limit: "100", outcome, after } };
-  const { data, error } = useAnswer<Page>("audit", request, { everyMs: 10_000 });
+  const query = { limit: 100, outcome: outcome || undefined, after };
+  const { data, error } = useAnswer("audit", callOf("GET /admin/audit", { query }), {
+    everyMs: 10_000,
+  });
   return (
     <>
       <PageHead

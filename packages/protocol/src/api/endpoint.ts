@@ -89,15 +89,16 @@ export function pageQuery(pattern: RegExp) {
   };
 }
 
-/** The answer of such a listing. */
-export function pageOf<const Name extends string, const Field extends string, I extends Shape>(
-  name: Name,
-  field: Field,
-  item: I,
-) {
+/** The answer of such a listing, with further fields. */
+export function pageOf<
+  const Name extends string,
+  const Field extends string,
+  I extends Shape,
+  More extends Fields = Record<never, never>,
+>(name: Name, field: Field, item: I, more = {} as More) {
   const next = text("Pass it as `after` to get the next page.", { isOptional: true });
-  const fields = { [field]: list(item), next } as {
+  const fields = { [field]: list(item), next, ...more } as {
     readonly [K in Field]: ReturnType<typeof list<I>>;
-  } & { readonly next: typeof next };
+  } & { readonly next: typeof next } & NoInfer<More>;
   return object(fields, { name });
 }

@@ -1,4 +1,5 @@
 import { apiKeys } from "./api-keys.ts";
+import { audit } from "./audit.ts";
 import {
   PausedQueue,
   QueueDetails,
@@ -12,6 +13,7 @@ import { subscriptions } from "./subscriptions.ts";
 import { Topic, TopicPolicy, topics } from "./topics.ts";
 
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
+export { AuditRecord } from "./audit.ts";
 export {
   type Endpoint,
   endpoints,
@@ -47,7 +49,7 @@ export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
 export { Topic, TopicPolicy } from "./topics.ts";
 
 /** The endpoints of every resource. */
-export const api = { apiKeys, queues, subscriptions, topics };
+export const api = { apiKeys, audit, queues, subscriptions, topics };
 
 /** The shapes whose types the client library has, under their names there. */
 export const client = {

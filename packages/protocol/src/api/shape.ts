@@ -16,7 +16,8 @@
  * | `as` | the name in the server, where that is another one; `createdAt` and `until` are `createdMs` and `untilMs` anyway |
  * | `name` | the name of the schema in the document and of the type in the client; answers refer to it |
  *
- * In a request, `null` is the same as a missing value, and so is an empty text that has a `none`. A request field with
+ * In a request, `null` is the same as a missing value, and so is an empty text in the query or of a field that has a
+ * `none`. A request field with
  * none of these words must be there and within its bounds; the refusal is that of its bounds.
  */
 export interface Words<None> {
@@ -61,7 +62,7 @@ export type Whole = Described<"whole"> & Words<number>;
 export type Decimal = Described<"decimal"> & Words<number>;
 export type Flag = Described<"flag"> & Words<boolean>;
 /** One value and no other. */
-export type Only = Described<"only"> & Words<never> & { readonly value: string | boolean };
+export type Only = Described<"only"> & Words<boolean> & { readonly value: string | boolean };
 /** RFC 3339 on the wire, milliseconds in the server. */
 export type Instant = Described<"instant"> & Words<number>;
 /** Any JSON value; JSON text in the server, as it was written. */
@@ -124,7 +125,7 @@ export function flag<const W extends Words<boolean> = object>(
   return { kind: "flag", about, ...words };
 }
 
-export function only<const V extends string | boolean, const W extends Words<never> = object>(
+export function only<const V extends string | boolean, const W extends Words<boolean> = object>(
   value: V,
   about = "",
   words = {} as W,
@@ -236,7 +237,9 @@ export type KeptOf<S> = S extends { readonly kind: "instant" }
         ? Readonly<Record<string, KeptOf<I>>>
         : S extends { readonly fields: infer F }
           ? KeptFields<F>
-          : WireOf<S>;
+          : S extends { readonly kind: "text" | "only"; readonly none: infer N }
+            ? WireOf<S> | N
+            : WireOf<S>;
 
 export type KeptFields<F> = Flat<
   {

@@ -13,7 +13,11 @@ type BodyPart<E> = E extends { readonly body: infer B } ? KeptOf<B> : unknown;
 /** Parameters, query and body, with the names that the server has for them. */
 export type InputOf<E> = Flat<Part<E, "params"> & Part<E, "query"> & BodyPart<E>>;
 
-type Kept<R> = R extends { readonly shape: infer S } ? KeptOf<S> : undefined;
+type Kept<R> = R extends { readonly shape: infer S }
+  ? KeptOf<S>
+  : R extends { readonly type: string }
+    ? unknown
+    : undefined;
 type ReplyOf<E extends Endpoint> = Kept<E["replies"][keyof E["replies"]]>;
 
 /** What is shown of an output, and with which status of the endpoint. */

@@ -11,8 +11,7 @@ import {
 import { artifactRoutes } from "../features/artifacts/artifact-routes.ts";
 import { downloadAnyArtifact, downloadArtifact } from "../features/artifacts/download-artifact.ts";
 import { uploadArtifact } from "../features/artifacts/upload-artifact.ts";
-import { auditRoutes } from "../features/audit/audit-routes.ts";
-import { listAudit } from "../features/audit/list-audit.ts";
+import { listAudit } from "../features/audit/operations.ts";
 import { backupRoutes } from "../features/backups/backup-routes.ts";
 import { createBackup } from "../features/backups/create-backup.ts";
 import { readBackup } from "../features/backups/read-backup.ts";
@@ -199,7 +198,7 @@ export const routes: readonly AnyRoute[] = [
   ...jobRoutes,
   ...backupRoutes,
   ...contractRoutes(api.apiKeys, operations),
-  ...auditRoutes,
+  ...contractRoutes(api.audit, operations),
   ...eventRoutes,
   ...workerRoutes,
   ...clusterRoutes,

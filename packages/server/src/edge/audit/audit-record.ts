@@ -4,6 +4,7 @@
  */
 
 import { put, remove } from "@codeq/engine";
+import type * as api from "@codeq/protocol/api";
 import type { TenantId } from "@codeq/queue";
 import type { NameRange, RecordKind } from "../../core/control/control-records.ts";
 import { parseRecord } from "../../core/records/parse-record.ts";
@@ -11,39 +12,16 @@ import { auditOfPrefix, auditPrefix, newestFirst } from "../../core/store/keys.t
 import type { RecordWrite } from "../../core/store/store.ts";
 import type { Identity } from "../access/identity.ts";
 
-export const auditOutcomes = ["ok", "refused", "failed"] as const;
-export type AuditOutcome = (typeof auditOutcomes)[number];
+type Kept = api.KeptOf<typeof api.AuditRecord>;
 
 /** An action of a caller, also a refused one. Unknown fields are empty. */
-export interface AuditEvent {
-  /** The operation that was asked for. */
-  readonly action: string;
-  /** The object of the action. */
-  readonly target: string;
-  /** The result, in words. */
-  readonly detail: string;
-  readonly outcome: AuditOutcome;
-  /** The code of a refusal. */
-  readonly code: string;
+export interface AuditEvent extends Omit<Kept, "id" | "atMs" | "count" | "lastMs"> {
   /** The tenant that the action concerns; its administrators may read the record. */
   readonly tenantId: TenantId;
-  readonly subject: string;
-  /** The tenant that the subject belongs to. */
-  readonly homeTenantId: string;
-  /** Who issued the subject's token. */
-  readonly issuedBy: string;
-  readonly apiKeyId: string;
-  readonly address: string;
-  readonly requestId: string;
 }
 
-export interface AuditRecord extends AuditEvent {
-  /** `<time>/<n>`, by which records are ordered and pages are continued. */
-  readonly id: string;
-  /** When the action happened for the first time. */
-  readonly atMs: number;
-  /** How often the same action happened, and when last. */
-  readonly count: number;
+export interface AuditRecord extends AuditEvent, Pick<Kept, "id" | "atMs" | "count"> {
+  /** When the same action happened last; `count` is how often it happened. */
   readonly lastMs: number;
 }
 

@@ -9,6 +9,7 @@
  */
 
 import { FaultError } from "@codeq/engine";
+import type { api } from "@codeq/protocol/api";
 import type { TenantId } from "@codeq/queue";
 import type { Clock } from "../../core/clock.ts";
 import type { ControlStore } from "../../core/control/control-store.ts";
@@ -16,9 +17,9 @@ import type { RecordWrite } from "../../core/store/store.ts";
 import type { Job } from "../../core/sweeps/ticker.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import type { InputOf } from "../bind.ts";
 import {
   type AuditEvent,
-  type AuditOutcome,
   type AuditRecord,
   auditIdAt,
   auditRange,
@@ -44,17 +45,9 @@ export interface AuditEntry {
   readonly log: () => void;
 }
 
-export interface AuditQuery {
+export interface AuditQuery extends InputOf<typeof api.audit.listAudit> {
   /** Undefined for all of them. */
   readonly tenantId: TenantId | undefined;
-  readonly fromMs: number | undefined;
-  /** Not included. */
-  readonly toMs: number | undefined;
-  readonly action: string | undefined;
-  readonly outcome: AuditOutcome | undefined;
-  /** `next` of the page before, or empty. */
-  readonly after: string;
-  readonly limit: number;
 }
 
 export interface AuditPage {

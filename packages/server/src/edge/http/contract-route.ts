@@ -85,14 +85,17 @@ type Values = Readonly<Record<string, unknown>>;
 
 /** The input of an operation: flat, with the names of the server, and `none` for what is missing. */
 function inputReader(params: Fields, query: Fields, body: Fields): AnyRoute["input"] {
-  const parts = [keptFields(params), keptFields(query), keptFields(body)] as const;
+  const [inPath, inQuery, inBody] = [keptFields(params), keptFields(query), keptFields(body)];
   return (request: HttpRequest) => {
     const value: Record<string, unknown> = {};
-    const from = [request.params, request.query, (request.body ?? {}) as Values];
-    parts.forEach((fields, part) => {
-      for (const { name, kept, shape } of fields)
-        value[kept] = keptValue(shape, from[part]?.[name]);
-    });
+    const sent = (request.body ?? {}) as Values;
+    for (const { name, kept, shape } of inPath)
+      value[kept] = keptValue(shape, request.params[name]);
+    // An empty value in the query is a missing one.
+    for (const { name, kept, shape } of inQuery) {
+      value[kept] = keptValue(shape, request.query[name] || undefined);
+    }
+    for (const { name, kept, shape } of inBody) value[kept] = keptValue(shape, sent[name]);
     return { ok: true, value };
   };
 }

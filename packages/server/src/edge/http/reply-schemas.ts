@@ -8,7 +8,6 @@ import { comebacks } from "@codeq/queue";
 import { deliveryStates } from "../../core/records/delivery-record.ts";
 import { holdRules } from "../../features/explain/explain-task.ts";
 import { queueRules, workerRules } from "../../features/explain/explain-worker.ts";
-import { auditOutcomes } from "../audit/audit-record.ts";
 import { taskPlaces } from "../task-filter-input.ts";
 import { answerSchemas } from "./contract-schema.ts";
 import type { JsonSchema } from "./json-schema.ts";
@@ -416,32 +415,6 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
     },
   ),
   Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
-  AuditRecord: fields(
-    {
-      id: string,
-      time,
-      action: string,
-      outcome: { type: "string", enum: [...auditOutcomes] },
-    },
-    {
-      target: string,
-      detail: string,
-      code: string,
-      tenantId: string,
-      subject: string,
-      homeTenantId: string,
-      issuedBy: string,
-      apiKeyId: string,
-      address: string,
-      requestId: string,
-      count: { type: "integer", minimum: 2 },
-      lastTime: time,
-    },
-  ),
-  AuditRecords: fields(
-    { records: listOf({ $ref: "#/components/schemas/AuditRecord" }) },
-    { next: string },
-  ),
   Workers: fields(
     {
       workers: listOf(
