@@ -34,7 +34,8 @@ function typeOf(shape: Shape, indent: string): string {
       return "unknown";
     case "list": {
       const item = typeOf(shape.item, indent);
-      return `readonly ${item.includes("|") ? `(${item})` : item}[]`;
+      const isUnion = !item.startsWith("{") && item.includes(" | ");
+      return `readonly ${isUnion ? `(${item})` : item}[]`;
     }
     case "map":
       return `Readonly<Record<string, ${typeOf(shape.item, indent)}>>`;

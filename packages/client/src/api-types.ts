@@ -27,6 +27,21 @@ export interface Topic {
   readonly updatedAt: string;
 }
 
+/** What a backup has written. */
+export interface CreatedBackup {
+  /** On the machine of the server. */
+  readonly directory: string;
+  readonly files: readonly {
+    /** `control` or `shard-<n>`. */
+    readonly store: string;
+    readonly file: string;
+    /** Everything, or what happened since the file before it. */
+    readonly kind: "full" | "log";
+    readonly items: number;
+    readonly bytes: number;
+  }[];
+}
+
 /** One queue. */
 export interface QueueDetails {
   /** The name of the queue, in lower case. */
@@ -106,7 +121,7 @@ export interface QueuePause {
 export interface QueueSeries {
   readonly command?: string | undefined;
   readonly resolution: "minute" | "hour";
-  readonly points: readonly ({
+  readonly points: readonly {
     readonly at: string;
     /** Created or replayed. */
     readonly enqueued: number;
@@ -120,7 +135,7 @@ export interface QueueSeries {
     readonly inProgress: number;
     readonly dlq: number;
     readonly oldestSeconds?: number | undefined;
-  })[];
+  }[];
   readonly usual: readonly {
     readonly hour: number;
     /** Created or replayed. */

@@ -107,7 +107,7 @@ export class Client implements AsyncDisposable {
     this.#tracing = options.tracing ?? passOn;
     this.admin = new Admin(
       (request) => this.#ask({ ...request, headers: asAdmin }),
-      (path) => this.#download(`/admin${path}`, asAdmin),
+      (path) => this.#download(path, asAdmin),
     );
     this.subscriptions = new Subscriptions((request) => this.#ask(request), runtime);
     this.#keyPrefix = `auto:${runtime.uniqueId()}:`;

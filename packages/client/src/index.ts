@@ -28,7 +28,6 @@ export type {
   RedeliverOutcome,
   WebhookSecret,
 } from "./admin/admin-webhooks.ts";
-export type { CreatedBackup } from "./admin/backup.ts";
 export type { BulkJob, CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
 export type {
   AddedNode,
@@ -38,6 +37,7 @@ export type {
   RepairOptions,
 } from "./admin/cluster.ts";
 export type {
+  CreatedBackup,
   QueueDetails,
   QueueOverview,
   QueuePause,

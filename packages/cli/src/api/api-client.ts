@@ -5,13 +5,19 @@
  */
 import { Readable } from "node:stream";
 import {
+  type ApiRequest,
   codeIn,
   errorIn,
   ForeignAnswerError,
+  type Given,
+  type Giving,
   HttpCore,
+  type Key,
   NoAnswerError,
   type Reply,
+  type ReplyOf,
   redirectProblem,
+  requestOf,
   type ServerSentEvent,
   ServersByTurns,
 } from "@codeq/client/command-line";
@@ -46,8 +52,21 @@ export class ApiClient {
     });
   }
 
-  send(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
-    return this.#expectOk(method, `/v1/codeq${path}`, options);
+  /** The answer of an endpoint: as it came, and as a value. */
+  async call<K extends Key>(
+    key: K,
+    given: Given<K>,
+    options: Omit<RequestOptions, "as" | "body"> = {},
+  ): Promise<Reply & { readonly value: ReplyOf<K> }> {
+    const reply = await this.send(requestOf(key, ...([given] as Giving<K>)), options);
+    return { ...reply, value: parsed(reply.text) as ReplyOf<K> };
+  }
+
+  /** What workers call is called with the token of a worker. */
+  send({ method, path, body }: ApiRequest, options: RequestOptions = {}): Promise<Reply> {
+    const as = path.startsWith("/workers/") ? "worker" : "producer";
+    const sent = body === undefined ? {} : { body };
+    return this.#expectOk(method, `/v1/codeq${path}`, { ...options, ...sent, as });
   }
 
   get(path: string, options: RequestOptions = {}): Promise<Reply> {
@@ -187,6 +206,11 @@ export class ApiClient {
       ...(this.connection.admin ? { "x-role": "ADMIN" } : {}),
     };
   }
+}
+
+/** An empty answer has no value. */
+export function parsed(text: string): unknown {
+  return text === "" ? undefined : JSON.parse(text);
 }
 
 const startOne =

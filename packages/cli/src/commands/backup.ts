@@ -1,4 +1,5 @@
 /** `backup` and `restore`: copies a running server, and creates a data directory from the copy. */
+import { requestOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { dataDirectoryOf, serverConfig, throwFault } from "../local/data-directory.ts";
@@ -8,24 +9,13 @@ import { bytes, count, counted } from "../terminal/units.ts";
 /** A large store takes its time. */
 const waitMs = 24 * 60 * 60 * 1000;
 
-interface Created {
-  readonly directory: string;
-  readonly files: readonly {
-    readonly store: string;
-    readonly file: string;
-    readonly kind: "full" | "log";
-    readonly bytes: number;
-  }[];
-}
-
 export async function create(call: Call): Promise<void> {
   const api = await call.api();
-  const body = JSON.stringify({ name: call.word(0), full: call.options.has("full") });
-  const { text } = await api.post("/admin/backups", body, { waitMs });
-  const { directory, files } = JSON.parse(text) as Created;
+  const body = { name: call.word(0), full: call.options.has("full") };
+  const { text, value } = await api.call("POST /admin/backups", { body }, { waitMs });
   if (call.json) return call.print(text);
-  for (const file of files) call.print(`${file.store}/${file.file}  ${bytes(file.bytes)}`);
-  call.print(`written to ${directory} on the server`);
+  for (const file of value.files) call.print(`${file.store}/${file.file}  ${bytes(file.bytes)}`);
+  call.print(`written to ${value.directory} on the server`);
 }
 
 /** Reads a backup over the network, and stores it here. */
@@ -42,8 +32,9 @@ export async function store(call: Call): Promise<void> {
   try {
     const since = isFull ? {} : await positionsIn(to);
     const known = Object.entries(since).map(([name, at]) => `${name}:${at.identity}:${at.index}`);
-    const query = known.length === 0 ? "" : `?since=${encodeURIComponent(known.join(","))}`;
-    const pieces = await (await call.api()).download(`/admin/backup${query}`);
+    const query = { since: known.join(",") || undefined };
+    const api = await call.api();
+    const pieces = await api.download(requestOf("GET /admin/backup", { query }).path);
     const { clock, errors: output } = call.host;
     using bar = new ProgressBar({ output, clock, title: "received bytes", total: undefined });
     const onBytes = (received: number): void => bar.set(received);

@@ -3,14 +3,15 @@ import {
   type ApiRequest,
   eachPage,
   type Fields,
+  type Given,
   type Giving,
   type ItemOf,
   type Key,
   type ReplyOf,
-  requestOf,
   type Shape,
   type WireFields,
 } from "@codeq/client/command-line";
+import { parsed } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import type { OptionRow } from "../command.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -24,20 +25,8 @@ export async function ask<K extends Key>(
   key: K,
   ...given: Giving<K>
 ): Promise<{ readonly text: string; readonly value: ReplyOf<K> }> {
-  const text = await send(call, requestOf(key, ...given));
-  return { text, value: parsed(text) as ReplyOf<K> };
-}
-
-/** What workers call is called with the token of a worker. */
-async function send(call: Call, { method, path, body }: ApiRequest): Promise<string> {
   const api = await call.api();
-  const as = path.startsWith("/workers/") ? "worker" : "producer";
-  const { text } = await api.send(method, path, body === undefined ? { as } : { as, body });
-  return text;
-}
-
-function parsed(text: string): unknown {
-  return text === "" ? undefined : JSON.parse(text);
+  return api.call(key, (given[0] ?? {}) as Given<K>);
 }
 
 /** Prints the answer as it came, or in words. */
@@ -67,7 +56,8 @@ export async function showAll<K extends Key>(
 ): Promise<number> {
   const items: ItemOf<K>[] = [];
   let name = "";
-  const askApi = async (request: ApiRequest) => parsed(await send(call, request));
+  const api = await call.api();
+  const askApi = async (request: ApiRequest) => parsed((await api.send(request)).text);
   for await (const page of eachPage(askApi, key, { ...query, limit: pageLimit })) {
     items.push(...page.items);
     name = page.name;

@@ -86,8 +86,8 @@ async function watch(call: Call): Promise<number> {
 
 async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly QueueDetails[]> {
   const api = await call.api();
-  const { method, path } = requestOf("GET /admin/queues", { query: { view: "details" } });
-  const { text, headers } = await api.send(method, path, { signal });
+  const request = requestOf("GET /admin/queues", { query: { view: "details" } });
+  const { text, headers } = await api.send(request, { signal });
   const told: Overview = JSON.parse(text);
   const isPartial = headers.get("codeq-partial") === "true";
   const queues: readonly QueueDetails[] = isPartial

@@ -1,5 +1,6 @@
 /** The lines of `top`, from two snapshots of the server. */
 
+import type { ItemOf } from "@codeq/client/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import { CliError } from "../cli-error.ts";
 import { printable, type Style } from "../terminal/style.ts";
@@ -160,15 +161,7 @@ function msText(ms: number | null): string {
   return ms === null ? "-" : duration(ms);
 }
 
-interface WorkerLook {
-  readonly workerId: string;
-  readonly leases: number;
-  readonly oldestLeaseAt?: string;
-  readonly lastSeenAt?: string;
-  readonly streams: number;
-  readonly connectedAt?: string;
-  readonly client?: string;
-}
+type WorkerLook = ItemOf<"GET /admin/workers">;
 
 /** More than a screen has lines. */
 const workersMax = 100;
@@ -179,8 +172,9 @@ export async function lookAtWorkers(
   signal?: AbortSignal,
 ): Promise<readonly WorkerLook[] | undefined> {
   try {
-    const { text } = await api.get(`/admin/workers?limit=${workersMax}`, { signal });
-    return (JSON.parse(text) as { workers: readonly WorkerLook[] }).workers;
+    const given = { query: { limit: workersMax } };
+    const { value } = await api.call("GET /admin/workers", given, { signal });
+    return value.workers;
   } catch (error) {
     const isUntold = error instanceof CliError && ["denied", "notFound"].includes(error.exit);
     if (isUntold) return undefined;

@@ -1,6 +1,8 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
+import { requestOf } from "@codeq/protocol";
 import { type AskApi, call, pages } from "../api-calls.ts";
 import type {
+  CreatedBackup,
   QueueOverview,
   QueuePause,
   QueueSeries,
@@ -29,7 +31,6 @@ import type {
   WorkerExplanation,
 } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
-import type { CreatedBackup } from "./backup.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
 import type { AddedNode, HandedOff, RemovedNode, RepairedLog, RepairOptions } from "./cluster.ts";
 
@@ -53,7 +54,7 @@ interface AdminRequest {
 
 export type AskAdmin = (request: AdminRequest) => Promise<unknown>;
 
-/** Reads a file below `/v1/codeq/admin`. */
+/** Reads a file below `/v1/codeq`. */
 export type DownloadAsAdmin = (path: string) => Promise<ReadableStream<Uint8Array>>;
 
 /**
@@ -121,7 +122,7 @@ export class Admin {
 
   /** The content of a file of a result, piece by piece; `task()` lists the files by name. */
   artifact(id: string, name: string): Promise<ReadableStream<Uint8Array>> {
-    return this.#download(`${taskPath(id)}/artifacts/${encodeURIComponent(name)}`);
+    return this.#download(`/admin${taskPath(id)}/artifacts/${encodeURIComponent(name)}`);
   }
 
   /**
@@ -343,9 +344,8 @@ export class Admin {
    * Writes a backup on the machine of the server, below its `backupDir`; the token has to be an operator's. The
    * first one of a name has everything, further ones what happened since.
    */
-  async backup(name: string, options: { readonly full?: boolean } = {}): Promise<CreatedBackup> {
-    const body = JSON.stringify({ name, ...options });
-    return (await this.#ask({ method: "POST", path: "/backups", body })) as CreatedBackup;
+  backup(name: string, options: { readonly full?: boolean } = {}): Promise<CreatedBackup> {
+    return call(this.#api, "POST /admin/backups", { body: { name, ...options } });
   }
 
   /**
@@ -358,9 +358,8 @@ export class Admin {
    * ```
    */
   readBackup(options: { readonly since?: string } = {}): Promise<ReadableStream<Uint8Array>> {
-    const { since = "" } = options;
-    const query = since === "" ? "" : `?since=${encodeURIComponent(since)}`;
-    return this.#download(`/backup${query}`);
+    const query = { since: options.since || undefined };
+    return this.#download(requestOf("GET /admin/backup", { query }).path);
   }
 
   /**

@@ -1,5 +1,6 @@
 /** What the server says of itself and of its workers. */
-import { ask } from "../api.ts";
+import type { ReplyOf } from "@codeq/protocol";
+import { ask, callOf } from "../api.ts";
 import { type Answer, useAnswer, useQuery } from "../query.ts";
 
 export interface Health {
@@ -44,27 +45,14 @@ export function useCluster(): Answer<ClusterState> {
   return useAnswer("cluster", { path: "/v1/codeq/cluster" });
 }
 
-export interface Worker {
-  readonly workerId: string;
-  readonly leases: number;
-  readonly streams: number;
-  readonly oldestLeaseAt?: string;
-  readonly lastSeenAt?: string;
-  readonly connectedAt?: string;
-  readonly client?: string;
-}
-
-export interface Workers {
-  readonly workers: readonly Worker[];
-  readonly next?: string;
-  readonly isPartial?: boolean;
-}
+export type Workers = ReplyOf<"GET /admin/workers">;
+export type Worker = Workers["workers"][number];
 
 export function useWorkers(): Answer<Workers> {
-  return useAnswer("workers", { path: "/v1/codeq/admin/workers", query: { limit: "100" } });
+  return useAnswer("workers", callOf("GET /admin/workers", { query: { limit: 100 } }));
 }
 
-export function useTenants(isOperator: boolean): Answer<{ readonly tenants: readonly string[] }> {
-  const load = (): Promise<{ tenants: string[] }> => ask({ path: "/v1/codeq/admin/tenants" });
+export function useTenants(isOperator: boolean): Answer<ReplyOf<"GET /admin/tenants">> {
+  const load = () => ask(callOf("GET /admin/tenants"));
   return useQuery(isOperator ? "tenants" : undefined, load, { everyMs: 30_000 });
 }

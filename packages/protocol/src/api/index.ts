@@ -1,5 +1,6 @@
 import { apiKeys } from "./api-keys.ts";
 import { audit } from "./audit.ts";
+import { Backup, backups } from "./backups.ts";
 import {
   PausedQueue,
   QueueDetails,
@@ -11,6 +12,7 @@ import {
 } from "./queues.ts";
 import { subscriptions } from "./subscriptions.ts";
 import { Topic, TopicPolicy, topics } from "./topics.ts";
+import { workers } from "./workers.ts";
 
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 export { AuditRecord } from "./audit.ts";
@@ -47,14 +49,16 @@ export {
 } from "./shape.ts";
 export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
 export { Topic, TopicPolicy } from "./topics.ts";
+export { Worker } from "./workers.ts";
 
 /** The endpoints of every resource. */
-export const api = { apiKeys, audit, queues, subscriptions, topics };
+export const api = { apiKeys, audit, backups, queues, subscriptions, topics, workers };
 
 /** The shapes whose types the client library has, under their names there. */
 export const client = {
   TopicPolicy,
   Topic,
+  CreatedBackup: Backup,
   QueueDetails,
   QueueOverview,
   QueuePause: PausedQueue,

@@ -310,4 +310,25 @@ export const queues = endpoints({
       },
     },
   },
+  listTenants: {
+    key: "GET /admin/tenants",
+    access: "operator",
+    summary: "List tenants that have tasks",
+    query: {
+      after: text("The last name of the previous page; empty for the first page.", { none: "" }),
+    },
+    replies: {
+      200: {
+        about: "Names in order.",
+        shape: object(
+          {
+            tenants: list(text()),
+            hasMore: flag(),
+            isPartial: only(true, "A shard is down, and its tasks are missing.", { none: false }),
+          },
+          { name: "Tenants" },
+        ),
+      },
+    },
+  },
 });

@@ -13,11 +13,7 @@ type BodyPart<E> = E extends { readonly body: infer B } ? KeptOf<B> : unknown;
 /** Parameters, query and body, with the names that the server has for them. */
 export type InputOf<E> = Flat<Part<E, "params"> & Part<E, "query"> & BodyPart<E>>;
 
-type Kept<R> = R extends { readonly shape: infer S }
-  ? KeptOf<S>
-  : R extends { readonly type: string }
-    ? unknown
-    : undefined;
+type Kept<R> = R extends { readonly shape: infer S } ? KeptOf<S> : undefined;
 type ReplyOf<E extends Endpoint> = Kept<E["replies"][keyof E["replies"]]>;
 
 /** What is shown of an output, and with which status of the endpoint. */
@@ -52,6 +48,14 @@ export function bind<E extends Endpoint, Output>(
   endpoint: E,
   rules: Rules<E, Output> & Partial<Showing<E, Output>>,
 ): Bound<InputOf<E>, Output, E["key"]> {
+  return bindInput(endpoint, rules);
+}
+
+/** The same for a route that writes its answers itself. */
+export function bindInput<E extends Endpoint, Output>(
+  endpoint: E,
+  rules: Rules<E, Output>,
+): Bound<InputOf<E>, Output, E["key"]> {
   const problemOf: (input: InputOf<E>) => Refusal | undefined = boundsOf(endpoint);
   return {
     ...rules,
@@ -70,17 +74,4 @@ function headOf({
   scope,
 }: Endpoint): Pick<Operation<never, never>, "name" | "access" | "scope"> {
   return { name: operation, access, scope };
-}
-
-/** The same for a route that writes its answers itself. */
-export function bindInput<E extends Endpoint, Output>(
-  endpoint: E,
-  rules: Rules<E, Output>,
-): Operation<InputOf<E>, Output> {
-  const problemOf = boundsOf(endpoint);
-  return {
-    ...rules,
-    ...headOf(endpoint),
-    run: (server, call, input) => problemOf(input) ?? rules.run(server, call, input),
-  };
 }

@@ -42,7 +42,7 @@ import type { Cluster } from "../edge/operation.ts";
 import type { ServerTls } from "../edge/tls/server-tls.ts";
 import { Artifacts, collectArtifacts } from "../features/artifacts/artifacts.ts";
 import { LocalArtifacts } from "../features/artifacts/local-artifacts.ts";
-import type { BackupControl } from "../features/backups/create-backup.ts";
+import type { BackupControl } from "../features/backups/operations.ts";
 import { BulkJobs, endOfJob, runBulkJobs } from "../features/jobs/bulk-jobs.ts";
 import {
   NotifySubscribers,

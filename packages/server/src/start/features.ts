@@ -12,9 +12,7 @@ import { artifactRoutes } from "../features/artifacts/artifact-routes.ts";
 import { downloadAnyArtifact, downloadArtifact } from "../features/artifacts/download-artifact.ts";
 import { uploadArtifact } from "../features/artifacts/upload-artifact.ts";
 import { listAudit } from "../features/audit/operations.ts";
-import { backupRoutes } from "../features/backups/backup-routes.ts";
-import { createBackup } from "../features/backups/create-backup.ts";
-import { readBackup } from "../features/backups/read-backup.ts";
+import { createBackup, readBackup, sentBackup } from "../features/backups/operations.ts";
 import { addMember, removeMember } from "../features/cluster/change-members.ts";
 import { clusterRoutes } from "../features/cluster/cluster-routes.ts";
 import { endCluster } from "../features/cluster/end-cluster.ts";
@@ -37,8 +35,6 @@ import {
   pauseJob,
   resumeJob,
 } from "../features/jobs/manage-jobs.ts";
-import { adminRoutes } from "../features/queues/admin-routes.ts";
-import { listTenants } from "../features/queues/list-tenants.ts";
 import {
   cleanUp,
   getQueue,
@@ -48,6 +44,7 @@ import {
   listPauses,
   listQueues,
   listSettings,
+  listTenants,
   pauseQueue,
   resumeQueue,
 } from "../features/queues/operations.ts";
@@ -97,7 +94,7 @@ import {
 import { enableEndpoint, listEndpoints } from "../features/webhooks/webhook-endpoints.ts";
 import { webhookRoutes } from "../features/webhooks/webhook-routes.ts";
 import { listSecrets, revokeSecret, rotateSecret } from "../features/webhooks/webhook-secrets.ts";
-import { listWorkers } from "../features/workers/list-workers.ts";
+import { listWorkers } from "../features/workers/operations.ts";
 import { workerRoutes } from "../features/workers/worker-routes.ts";
 
 export const operations = {
@@ -194,12 +191,12 @@ export const routes: readonly AnyRoute[] = [
     listQueues: { operation: listQueues, reply: queuesReply },
     cleanUp: { operation: cleanUp, reply: cleanedUpReply },
   }),
-  ...adminRoutes,
   ...jobRoutes,
-  ...backupRoutes,
+  ...contractRoutes(api.backups, { createBackup, readBackup: sentBackup }),
   ...contractRoutes(api.apiKeys, operations),
   ...contractRoutes(api.audit, operations),
   ...eventRoutes,
+  ...contractRoutes(api.workers, operations),
   ...workerRoutes,
   ...clusterRoutes,
   ...taskAdminRoutes,

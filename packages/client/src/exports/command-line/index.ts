@@ -1,6 +1,7 @@
 /** What the command line shares with the library; not for applications. */
 export {
   type ApiRequest,
+  type Given,
   type Giving,
   type ItemOf,
   type Key,

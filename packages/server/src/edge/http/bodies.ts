@@ -227,16 +227,6 @@ export const DeadLettersBody = object(
   { isClosed: true },
 );
 
-export const BackupBody = object(
-  {
-    name: about(requiredText, "The folder below backupDir: letters, digits, `.`, `_` and `-`.", {
-      minLength: 1,
-    }),
-    full: about(flag, "Everything, also when the backup could be continued."),
-  },
-  { isClosed: true },
-);
-
 export const HandOffBody = object(
   {
     shard: about(text, "The number of a shard, or `control`; default: all of them."),

@@ -25,7 +25,7 @@ export function numberField(about: string, schema: JsonSchema = {}): QueryField 
   return { about, schema: { type: "number", ...schema }, mustBe };
 }
 
-export function wholeNumberField(about: string, schema: JsonSchema = {}): QueryField {
+function wholeNumberField(about: string, schema: JsonSchema = {}): QueryField {
   const mustBe = { pattern: /^-?\d+$/, what: "a whole number" };
   return { about, schema: { type: "integer", ...schema }, mustBe };
 }

@@ -113,8 +113,6 @@ const taskOptional = {
   replayedAs: described(string, "The last task that this task was replayed as."),
 };
 
-const withoutShard = described({ const: true }, "A shard is down, and its tasks are missing.");
-
 const history = {
   attemptHistory: described(
     listOf(
@@ -285,18 +283,6 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
     { next: described(string, "Where to go on; then counts of the same group add up.") },
   ),
   TriagedGroup: fields({ id: string, state: groupState }, { triage }),
-  Backup: fields({
-    directory: described(string, "On the machine of the server."),
-    files: listOf(
-      fields({
-        store: string,
-        file: string,
-        kind: { type: "string", enum: ["full", "log"] },
-        items: count,
-        bytes: count,
-      }),
-    ),
-  }),
   Job: job,
   Jobs: fields({ jobs: listOf({ $ref: "#/components/schemas/Job" }) }),
   JobDryRun: fields({
@@ -412,29 +398,6 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
     {
       connectedAt: time,
       asksFor: described({ anyOf: [strings, { const: "all" }] }, "The queues that it asks for."),
-    },
-  ),
-  Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
-  Workers: fields(
-    {
-      workers: listOf(
-        fields(
-          { workerId: string, leases: count, streams: count },
-          {
-            oldestLeaseAt: time,
-            lastSeenAt: time,
-            connectedAt: time,
-            client: described(string, "The `user-agent` of its newest stream."),
-          },
-        ),
-      ),
-    },
-    {
-      next: string,
-      isPartial: described(
-        { const: true },
-        "There are more leases than were looked at, or a shard is down.",
-      ),
     },
   ),
   Artifact: artifact,

@@ -265,3 +265,14 @@ export const getTrends = bind(api.queues.getTrends, {
   },
   audit: { of: "other tenants", target: ({ queues }) => queues },
 });
+
+/** The tenants that have tasks waiting, in progress or as dead letters, so that an operator knows where to act. */
+export const listTenants = bind(api.queues.listTenants, {
+  run: async ({ queue }, _call, { after }) => {
+    const names = (await queue.tenants()).filter((name) => name > after).sort();
+    const tenants = names.slice(0, limits.tenantsPerPage);
+    const hasMore = names.length > tenants.length;
+    return { ok: true, value: { tenants, hasMore, isPartial: queue.isPartial } };
+  },
+  audit: { of: "other tenants" },
+});
