@@ -23,7 +23,6 @@ import {
   put,
   type RowCursor,
   remove,
-  storedPlaceOf,
   unseal,
 } from "@codeq/engine";
 import {
@@ -197,11 +196,6 @@ export class Store implements AsyncDisposable {
     const task = follower.row(id) as Task | undefined;
     const payload = task && (task.payload ?? follower.getText(payloadKey(id)));
     return task === undefined || payload === undefined ? undefined : { task, payload };
-  }
-
-  /** The slot of a shared log up to which a kv has everything. */
-  static slotOf(kv: FollowOptions["kv"]): number {
-    return storedPlaceOf(kv).slot;
   }
 
   get state(): EngineState {
