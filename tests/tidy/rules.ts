@@ -261,7 +261,7 @@ const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; wh
 ];
 /** JSON that is no answer of the API, and the code that sends requests and reads answers. */
 const otherJson =
-  /^packages\/(client\/src\/(http\/|output-json|verify-webhook|subscriptions\/notification)|cli\/src\/(doctor\/|help|local\/|commands\/init|commands\/contract-commands)|console\/src\/(api|feed)\.ts)/;
+  /^packages\/(client\/src\/(http\/|json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|help|local\/|commands\/init|commands\/contract-commands)|console\/src\/(api|feed)\.ts)/;
 /** Files that still do so; the list only gets shorter. */
 const notConverted: readonly string[] = [
   "packages/cli/src/api/task-view.ts",
@@ -282,7 +282,7 @@ const notConverted: readonly string[] = [
   "packages/cli/src/go-compat/go-tasks.ts",
   "packages/client/src/admin/admin-webhooks.ts",
   "packages/client/src/admin/admin.ts",
-  "packages/client/src/artifact-transfer.ts",
+  "packages/client/src/artifact.ts",
   "packages/client/src/client.ts",
   "packages/console/src/model/failures.ts",
   "packages/console/src/model/tasks.ts",

@@ -1,15 +1,19 @@
 /** The client: enqueues tasks, gives their results, and starts workers. */
 import { hostname } from "node:os";
 import { Admin } from "./admin/admin.ts";
-import { artifactsOf, uploadArtifact } from "./artifact-transfer.ts";
+import { artifactsOf, uploadArtifact } from "./artifact.ts";
 import { CodeqError, messageOf } from "./codeq-error.ts";
-import { type Dials, openDials } from "./dials.ts";
+import type { TokenSource } from "./connection.ts";
 import { type Duration, toMs } from "./duration.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
 import type { HttpRequest } from "./http/http-api.ts";
-import type { TokenSource } from "./line.ts";
-import { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
-import { createFields, type EnqueueOptions, payloadOf } from "./producer/enqueue-options.ts";
+import {
+  createFields,
+  EnqueueManyError,
+  type EnqueueOptions,
+  type EnqueueOutcome,
+  payloadOf,
+} from "./producer/enqueue-options.ts";
 import { Producer } from "./producer/producer.ts";
 import { createRun, graceBody, type Run } from "./producer/run.ts";
 import { type TaskUpdate, updatesIn } from "./producer/run-events.ts";
@@ -17,6 +21,7 @@ import { type Runtime, systemRuntime } from "./runtime.ts";
 import { Subscriptions } from "./subscriptions/subscriptions.ts";
 import type { Handler, TaskDefinition, TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
+import { openTransports, type Transports } from "./transports.ts";
 import { Reports } from "./worker/reports.ts";
 import { TaskWorker } from "./worker/worker.ts";
 import {
@@ -79,13 +84,13 @@ const asAdmin = { "x-role": "ADMIN" };
  * ```
  */
 export function codeq(options: ClientOptions = {}): Client {
-  return new Client(options, systemRuntime, openDials(options, systemRuntime));
+  return new Client(options, systemRuntime, openTransports(options, systemRuntime));
 }
 
 /** Made by `codeq`. */
 export class Client implements AsyncDisposable {
   readonly #runtime: Runtime;
-  readonly #dials: Dials;
+  readonly #transports: Transports;
   readonly #token: TokenSource;
   readonly #tracing: Tracing;
   readonly #producer: Producer;
@@ -100,9 +105,9 @@ export class Client implements AsyncDisposable {
   #lastKey = 0;
 
   /** @internal Use `codeq`. */
-  constructor(options: ClientOptions, runtime: Runtime, dials: Dials) {
+  constructor(options: ClientOptions, runtime: Runtime, transports: Transports) {
     this.#runtime = runtime;
-    this.#dials = dials;
+    this.#transports = transports;
     this.#token = tokenSource(options.token ?? "dev-token");
     this.#tracing = options.tracing ?? passOn;
     this.admin = new Admin(
@@ -113,7 +118,12 @@ export class Client implements AsyncDisposable {
     this.#keyPrefix = `auto:${runtime.uniqueId()}:`;
     const onWarning =
       options.onWarning ?? ((error) => runtime.warn(`CODEQ_${error.code}`, error.message));
-    this.#producer = new Producer({ runtime, dial: dials.producer, token: this.#token, onWarning });
+    this.#producer = new Producer({
+      runtime,
+      openSession: transports.producer,
+      token: this.#token,
+      onWarning,
+    });
   }
 
   /**
@@ -170,7 +180,7 @@ export class Client implements AsyncDisposable {
         const path = `/tasks/${encodeURIComponent(taskId)}/cancel`;
         await this.#ask({ method: "POST", path, body: graceBody(options) });
       },
-      artifacts: (taskId) => artifactsOf(this.#dials.api, this.#token, taskId),
+      artifacts: (taskId) => artifactsOf(this.#transports.api, this.#token, taskId),
       events: (taskId, signal) => this.#follow(taskId, signal),
       ask: (taskId, what) => this.#ask({ path: `/tasks/${encodeURIComponent(taskId)}${what}` }),
     });
@@ -193,9 +203,9 @@ export class Client implements AsyncDisposable {
     const token = options.token === undefined ? this.#token : tokenSource(options.token);
     const worker = new TaskWorker({
       runtime: this.#runtime,
-      dial: this.#dials.worker(),
+      openSession: this.#transports.worker(),
       token,
-      upload: (file) => uploadArtifact(this.#dials.api, token, file),
+      upload: (file) => uploadArtifact(this.#transports.api, token, file),
       tracing: this.#tracing,
       handlers: handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]),
       middleware,
@@ -261,7 +271,7 @@ export class Client implements AsyncDisposable {
     this.#checkOpen();
     const token = await this.#token();
     const { signal } = new AbortController();
-    return this.#dials.api.ask({ ...request, token, signal });
+    return this.#transports.api.ask({ ...request, token, signal });
   }
 
   async #download(
@@ -270,7 +280,7 @@ export class Client implements AsyncDisposable {
   ): Promise<ReadableStream<Uint8Array>> {
     this.#checkOpen();
     const token = await this.#token();
-    return this.#dials.api.download({ path, token, headers, signal: this.#closing.signal });
+    return this.#transports.api.download({ path, token, headers, signal: this.#closing.signal });
   }
 
   async *#follow(
@@ -281,7 +291,7 @@ export class Client implements AsyncDisposable {
     const token = await this.#token();
     const path = `/tasks/${encodeURIComponent(taskId)}/events`;
     const either = AbortSignal.any([signal, this.#closing.signal]);
-    yield* updatesIn(taskId, this.#dials.api.follow({ path, token, signal: either }));
+    yield* updatesIn(taskId, this.#transports.api.follow({ path, token, signal: either }));
   }
 
   #nextKey(): string {

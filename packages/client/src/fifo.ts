@@ -1,4 +1,4 @@
-/** What waits in line. Taking from the front costs the same however long the line is. */
+/** A queue in memory. Taking from the front costs the same however long the queue is. */
 const compactAt = 1024;
 
 export class Fifo<Value> {

@@ -1,4 +1,5 @@
 /** The client library of codeQ: everything that producers and workers use. */
+
 export type { Admin, SeriesOptions } from "./admin/admin.ts";
 export type {
   AdminResult,
@@ -57,16 +58,17 @@ export {
 } from "./client.ts";
 export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
 export type { Duration } from "./duration.ts";
-export { Permanent, RetryIn } from "./failures.ts";
 export type { TlsOptions } from "./grpc/http2-connection.ts";
 export { JsonText } from "./json-text.ts";
-export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
-export type { EnqueueOptions } from "./producer/enqueue-options.ts";
+export {
+  EnqueueManyError,
+  type EnqueueOptions,
+  type EnqueueOutcome,
+} from "./producer/enqueue-options.ts";
 export type { TaskAttempt, TaskExplanation } from "./producer/explanation.ts";
 export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
 export type { RunEvent, RunResult, TaskUpdate } from "./producer/run-events.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
-export { type Notification, verifyNotification } from "./subscriptions/notification.ts";
 export type {
   DeliveryMode,
   SubscribeOptions,
@@ -74,7 +76,12 @@ export type {
   Subscriptions,
   TenantSubscriptions,
 } from "./subscriptions/subscriptions.ts";
-export type { ListenOptions, WakeUp } from "./subscriptions/wake-ups.ts";
+export {
+  type ListenOptions,
+  type Notification,
+  verifyNotification,
+  type WakeUp,
+} from "./subscriptions/wake-ups.ts";
 export {
   type Handler,
   type HandlerFunction,
@@ -91,6 +98,7 @@ export {
   type WebhookMessage,
   type WebhookRequest,
 } from "./verify-webhook.ts";
+export { Permanent, RetryIn } from "./worker/outcome.ts";
 export type { Middleware, TaskContext } from "./worker/task-context.ts";
 export type {
   CloseOptions,

@@ -13,10 +13,10 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import { Permanent } from "./failures.ts";
 import { openTelemetry } from "./opentelemetry.ts";
 import { task } from "./task.ts";
 import { testServer } from "./test-server/index.ts";
+import { Permanent } from "./worker/outcome.ts";
 
 interface Recorded {
   readonly name: string;

@@ -1,8 +1,8 @@
 /** What this package takes from the process around it. Tests give it something else. */
 import { randomBytes, randomInt } from "node:crypto";
+import { createServer } from "node:http";
 import { type Clock, systemClock } from "./clock.ts";
-import { pauseMs } from "./pause.ts";
-import { listenForHttp } from "./subscriptions/http-receiver.ts";
+import { CodeqError } from "./codeq-error.ts";
 import type { WebhookRequest } from "./verify-webhook.ts";
 
 /** A port that is open. */
@@ -42,3 +42,49 @@ export const systemRuntime: Runtime = {
   listen: listenForHttp,
   warn: (code, message) => process.emitWarning(message, { type: "CodeqWarning", code }),
 };
+
+const firstMs = 100;
+const longestMs = 5_000;
+
+/** How long to wait before another try: longer with every one, and different for every client; `tries` begins at 1. */
+function pauseMs(tries: number, random: () => number): number {
+  const most = Math.min(longestMs, firstMs * 2 ** Math.min(Math.max(tries - 1, 0), 16));
+  return most / 2 + (most / 2) * random();
+}
+
+const bodyBytesMax = 64 * 1024;
+
+/** Listens for requests of the server, with a limit on what it reads. */
+function listenForHttp(...[{ port, host }, receive]: Parameters<Listen>): Promise<Receiver> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((request, response) => {
+      const pieces: Buffer[] = [];
+      let bytes = 0;
+      request.on("data", (piece: Buffer) => {
+        bytes += piece.length;
+        if (bytes <= bodyBytesMax) pieces.push(piece);
+        else request.destroy();
+      });
+      request.on("end", () => {
+        const isPost = request.method === "POST";
+        const body = Buffer.concat(pieces);
+        response.writeHead(isPost ? receive({ body, headers: request.headers }) : 405).end();
+      });
+      // The sender went away, and sends it again.
+      request.on("error", () => {});
+    });
+    server.once("error", (cause) => {
+      const text = `cannot listen on port ${port}: ${cause.message}; give another port`;
+      reject(new CodeqError("invalid_option", text, { cause }));
+    });
+    server.listen({ port, host }, () => {
+      resolve({
+        close: () =>
+          new Promise((closed) => {
+            server.close(() => closed());
+            server.closeAllConnections();
+          }),
+      });
+    });
+  });
+}

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { SimClock, settle } from "@codeq/simulated";
 import { CodeqError } from "../src/codeq-error.ts";
-import type { Conversation, ConversationListener, DialOptions } from "../src/conversation.ts";
 import type { Runtime } from "../src/runtime.ts";
+import type { OpenOptions, Session, SessionListener } from "../src/session.ts";
 
 interface Message {
   readonly case: unknown;
@@ -11,17 +11,17 @@ interface Message {
 }
 
 export class ScriptedConversation<Event extends Message, Reply extends Message>
-  implements Conversation<Event>
+  implements Session<Event>
 {
-  readonly options: DialOptions;
-  readonly listener: ConversationListener<Reply>;
+  readonly options: OpenOptions;
+  readonly listener: SessionListener<Reply>;
   readonly events: Event[] = [];
   isCut = false;
   isFinished = false;
   isAwake = true;
   hasRoom = true;
 
-  constructor(options: DialOptions, listener: ConversationListener<Reply>) {
+  constructor(options: OpenOptions, listener: SessionListener<Reply>) {
     this.options = options;
     this.listener = listener;
   }
@@ -71,7 +71,7 @@ export class ScriptedConversation<Event extends Message, Reply extends Message>
 
 export class ScriptedServer<Event extends Message, Reply extends Message> {
   readonly clock: SimClock = new SimClock();
-  readonly conversations: ScriptedConversation<Event, Reply>[] = [];
+  readonly sessions: ScriptedConversation<Event, Reply>[] = [];
   readonly warnings: string[] = [];
   readonly runtime: Runtime;
   /** What the next dials fail with. */
@@ -93,20 +93,20 @@ export class ScriptedServer<Event extends Message, Reply extends Message> {
     };
   }
 
-  readonly dial = async (
-    options: DialOptions,
-    listener: ConversationListener<Reply>,
-  ): Promise<Conversation<Event>> => {
+  readonly openSession = async (
+    options: OpenOptions,
+    listener: SessionListener<Reply>,
+  ): Promise<Session<Event>> => {
     const failure = this.failures.shift();
     if (failure !== undefined) throw failure;
-    const conversation = new ScriptedConversation<Event, Reply>(options, listener);
-    this.conversations.push(conversation);
-    return conversation;
+    const session = new ScriptedConversation<Event, Reply>(options, listener);
+    this.sessions.push(session);
+    return session;
   };
 
-  /** The conversation that was begun last. */
+  /** The session that was begun last. */
   get last(): ScriptedConversation<Event, Reply> {
-    const last = this.conversations.at(-1);
+    const last = this.sessions.at(-1);
     assert.ok(last !== undefined, "nobody has dialled");
     return last;
   }

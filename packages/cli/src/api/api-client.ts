@@ -8,6 +8,7 @@ import {
   type ApiRequest,
   codeIn,
   errorIn,
+  Failover,
   ForeignAnswerError,
   type Given,
   type Giving,
@@ -19,7 +20,6 @@ import {
   redirectProblem,
   requestOf,
   type ServerSentEvent,
-  ServersByTurns,
 } from "@codeq/client/command-line";
 import type { Clock } from "@codeq/server/command-line";
 import { CliError } from "../cli-error.ts";
@@ -39,14 +39,14 @@ interface RequestOptions {
 
 export class ApiClient {
   readonly connection: Connection;
-  readonly #servers: ServersByTurns<HttpCore>;
+  readonly #servers: Failover<HttpCore>;
 
   constructor(connection: Connection, clock: Clock) {
     this.connection = connection;
     const { urls, tls } = connection;
     const servers = urls.map((url) => new URL(url));
     const cores = servers.map((url) => new HttpCore({ url, servers, clock, tls }));
-    this.#servers = new ServersByTurns(cores, (error) => {
+    this.#servers = new Failover(cores, (error) => {
       if (!(error instanceof NoAnswerError)) return "answered";
       return error.mayHaveArrived ? "lost" : "unsent";
     });

@@ -12,7 +12,7 @@ export type TlsOptions = Pick<
   "ca" | "cert" | "key" | "passphrase" | "servername" | "rejectUnauthorized"
 >;
 
-export interface Http2ConnectionOptions {
+interface Http2ConnectionOptions {
   /** `http://host:port`, or `https://` for TLS. */
   readonly authority: string;
   readonly tls: TlsOptions;
@@ -32,38 +32,34 @@ export function openHttp2({
   clock,
 }: Http2ConnectionOptions): Promise<ClientHttp2Session> {
   return new Promise((resolve, reject) => {
-    const session = connect(authority, {
+    const http2 = connect(authority, {
       ...tls,
       settings: { enablePush: false, initialWindowSize: windowBytes },
     });
     const fail = (cause: unknown): void => {
       cancel();
-      session.destroy();
+      http2.destroy();
       const why = messageOf(cause);
       reject(new CodeqError("unavailable", `cannot connect to ${authority}: ${why}`, { cause }));
     };
     const cancel = clock.after(connectMsMax, () => fail("no answer"));
-    session.on("error", fail);
-    session.once("close", () => fail("the connection was closed"));
-    session.once("remoteSettings", () => {
+    http2.on("error", fail);
+    http2.once("close", () => fail("the connection was closed"));
+    http2.once("remoteSettings", () => {
       cancel();
-      session.setLocalWindowSize(windowBytes);
-      resolve(session);
+      http2.setLocalWindowSize(windowBytes);
+      resolve(http2);
     });
   });
 }
 
 /** Pings for as long as the connection stands; `onDead` is called when there was no answer. */
-export function watchConnection(
-  session: ClientHttp2Session,
-  clock: Clock,
-  onDead: () => void,
-): void {
+export function watchConnection(http2: ClientHttp2Session, clock: Clock, onDead: () => void): void {
   let cancel = (): void => {};
   const ping = (): void => {
-    if (session.destroyed || session.closed) return;
+    if (http2.destroyed || http2.closed) return;
     cancel = clock.after(pingMsMax, onDead, { background: true });
-    session.ping((error) => {
+    http2.ping((error) => {
       if (error === null) rest();
     });
   };
@@ -71,6 +67,6 @@ export function watchConnection(
     cancel();
     cancel = clock.after(pingEveryMs, ping, { background: true });
   };
-  session.once("close", () => cancel());
+  http2.once("close", () => cancel());
   rest();
 }

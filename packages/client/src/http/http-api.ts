@@ -1,19 +1,19 @@
 /** Requests to the HTTP API of a server. Refusals and faults are thrown with their code. */
 import type { errors } from "@codeq/protocol";
 import { CodeqError, type ErrorCode } from "../codeq-error.ts";
-import type { Failure } from "../servers-by-turns.ts";
-import { ForeignAnswerError } from "./foreign-answer-error.ts";
+import type { Failure } from "../failover.ts";
 import {
   type CoreOptions,
   type CoreRequest,
   codeIn,
   errorIn,
+  ForeignAnswerError,
   HttpCore,
   NoAnswerError,
   type Reply,
   redirectProblem,
+  type ServerSentEvent,
 } from "./http-core.ts";
-import type { ServerSentEvent } from "./server-sent-events.ts";
 
 export interface HttpRequest {
   readonly method?: "GET" | "POST" | "PATCH" | "DELETE" | "PUT";

@@ -2,13 +2,14 @@
  * A request over HTTP and its answer, whatever the answer says. The library and the command line are both
  * built on this: it has the deadlines, the certificates, and whether a failed request may have been carried out.
  */
+
+import { Agent, request } from "node:https";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { isUnknownIssuer } from "@codeq/protocol";
 import type { Clock } from "../clock.ts";
 import { messageOf } from "../codeq-error.ts";
 import type { TlsOptions } from "../grpc/http2-connection.ts";
-import { ForeignAnswerError } from "./foreign-answer-error.ts";
-import { EventReader, type ServerSentEvent } from "./server-sent-events.ts";
-import { fetchOverTls } from "./tls-fetch.ts";
 
 export interface CoreRequest {
   readonly method?: string;
@@ -270,4 +271,78 @@ function reasonOf(code: string, error: unknown): string {
   // What OpenSSL says has the line of its source in it; the reason is the part for people.
   const { reason } = error as { reason?: unknown };
   return typeof reason === "string" ? reason : messageOf(error) || code;
+}
+
+/** The answer is nothing that a codeQ server sends: too long, or not what was asked for. */
+export class ForeignAnswerError extends Error {}
+
+export interface ServerSentEvent {
+  /** Empty for a sign of life. */
+  readonly name: string;
+  readonly value: unknown;
+}
+
+/** Several times what a server holds for a reader. */
+const eventCharsMax = 1024 * 1024;
+
+/** Reads server-sent events from the pieces of an answer. */
+export class EventReader {
+  #rest = "";
+
+  /** The events that end in this piece. */
+  *read(piece: string): Generator<ServerSentEvent> {
+    const blocks = (this.#rest + piece).split("\n\n");
+    this.#rest = blocks.pop() ?? "";
+    for (const block of blocks) yield eventOf(block);
+    if (this.#rest.length > eventCharsMax) {
+      throw new ForeignAnswerError(`an event has more than ${eventCharsMax} characters`);
+    }
+  }
+}
+
+function eventOf(block: string): ServerSentEvent {
+  const name = /^event: (.*)$/m.exec(block)?.[1];
+  const data = /^data: (.*)$/m.exec(block)?.[1];
+  if (name === undefined || data === undefined) return { name: "", value: undefined };
+  try {
+    return { name, value: JSON.parse(data) };
+  } catch (cause) {
+    throw new ForeignAnswerError("an event is not JSON", { cause });
+  }
+}
+
+const connectionsMax = 64;
+/** Answers that cannot have a body. */
+const bodiless = new Set([101, 204, 205, 304]);
+
+/** What this package uses of `fetch`, with certificates of one's own, which Node's has no place for. */
+function fetchOverTls(tls: TlsOptions): typeof fetch {
+  const agent = new Agent({ ...tls, keepAlive: true, maxSockets: connectionsMax });
+  return (input, init = {}) =>
+    new Promise((resolve, reject) => {
+      const { method = "GET", headers, body, signal } = init;
+      const sent = request(
+        new URL(String(input)),
+        {
+          agent,
+          method,
+          headers: Object.fromEntries(new Headers(headers)),
+          ...(signal ? { signal } : {}),
+        },
+        (incoming) => {
+          const { statusCode: status = 0, headersDistinct } = incoming;
+          const pairs = Object.entries(headersDistinct).flatMap(([name, values = []]) =>
+            values.map((value): [string, string] => [name, value]),
+          );
+          const isEmpty = bodiless.has(status);
+          if (isEmpty) incoming.resume();
+          const stream = isEmpty ? null : (Readable.toWeb(incoming) as ReadableStream<Uint8Array>);
+          resolve(new Response(stream, { status, headers: pairs }));
+        },
+      );
+      sent.on("error", reject);
+      if (body instanceof ReadableStream) {
+        pipeline(Readable.fromWeb(body as never), sent).catch(reject);
+      } else sent.end(typeof body === "string" ? body : undefined);
+    });
 }

@@ -1,9 +1,9 @@
 /** The producer stream, spoken as requests to the HTTP API. */
 import { producer, textOf } from "@codeq/protocol/wire";
 import { asCodeqError } from "../codeq-error.ts";
-import type { ConversationListener, DialOptions } from "../conversation.ts";
+import type { OpenOptions, SessionListener } from "../session.ts";
 import type { HttpApi } from "./http-api.ts";
-import { HttpConversation, type Talk } from "./http-conversation.ts";
+import { HttpSession, type Talk } from "./http-session.ts";
 
 type Event = producer.ProducerEvent;
 type Reply = producer.ServerEvent;
@@ -13,10 +13,10 @@ const batchMax = 100;
 
 export function httpProducer(
   api: HttpApi,
-  { token }: DialOptions,
-  listener: ConversationListener<Reply>,
-): HttpConversation<Event, Reply> {
-  return new HttpConversation<Event, Reply>({
+  { token }: OpenOptions,
+  listener: SessionListener<Reply>,
+): HttpSession<Event, Reply> {
+  return new HttpSession<Event, Reply>({
     api,
     token,
     listener,

@@ -1,9 +1,9 @@
 /** The worker stream, spoken as requests to the HTTP API. */
 import { textOf, type WireUint64, worker } from "@codeq/protocol/wire";
 import { asCodeqError } from "../codeq-error.ts";
-import type { ConversationListener, DialOptions } from "../conversation.ts";
+import type { OpenOptions, SessionListener } from "../session.ts";
 import type { HttpApi } from "./http-api.ts";
-import { HttpConversation, type Talk } from "./http-conversation.ts";
+import { HttpSession, type Talk } from "./http-session.ts";
 
 type Event = worker.WorkerEvent;
 type Reply = worker.ServerEvent;
@@ -15,10 +15,10 @@ const claimWaitSeconds = 20;
 
 export function httpWorker(
   api: HttpApi,
-  { token }: DialOptions,
-  listener: ConversationListener<Reply>,
-): HttpConversation<Event, Reply> {
-  return new HttpConversation<Event, Reply>({
+  { token }: OpenOptions,
+  listener: SessionListener<Reply>,
+): HttpSession<Event, Reply> {
+  return new HttpSession<Event, Reply>({
     api,
     token,
     listener,
@@ -88,7 +88,7 @@ async function claim(ready: worker.Ready, talk: Talk<Reply>): Promise<void> {
     if (tasks.length > 0) talk.reply({ case: "taskBatch", value: { tasks: tasks.map(taskOf) } });
   } catch (thrown) {
     const { code, message, retryable } = asCodeqError(thrown, "unavailable");
-    // One that may pass ends the conversation, and the next one asks again.
+    // One that may pass ends the session, and the next one asks again.
     if (retryable) throw thrown;
     talk.reply({ case: "error", value: { code: "", message, errorCode: code } });
   }

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ForeignAnswerError } from "./foreign-answer-error.ts";
-import { EventReader, type ServerSentEvent } from "./server-sent-events.ts";
+import { EventReader, ForeignAnswerError, type ServerSentEvent } from "./http-core.ts";
 
 function read(...pieces: readonly string[]): ServerSentEvent[] {
   const reader = new EventReader();

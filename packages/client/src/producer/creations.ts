@@ -1,8 +1,8 @@
 /**
  * Tasks on their way to the server. Those of one turn travel together; each is answered for itself.
  *
- *   waiting   not sent on this conversation; leaves when the line has room
- *   sent      leaves by its acknowledgement; goes back to waiting when the conversation ends
+ *   waiting   not sent on this session; leaves when the connection has room
+ *   sent      leaves by its acknowledgement; goes back to waiting when the session ends
  *   held      the server asked to come again later; goes back to waiting after a pause
  *
  * What was sent and not acknowledged may have been stored. It is sent again with the same idempotency
@@ -35,9 +35,9 @@ interface Creation {
   state: "waiting" | "sent" | "held" | "settled";
 }
 
-export interface CreationsParts {
+interface CreationsParts {
   readonly runtime: Runtime;
-  /** False when the line is not open or has no more room. */
+  /** False when the connection is not open or has no more room. */
   readonly send: (event: producer.ProducerEvent) => boolean;
   readonly isOpen: () => boolean;
   /** There is something to send. */
@@ -122,7 +122,7 @@ export class Creations {
     });
   }
 
-  /** The line is open, or has room again. */
+  /** The connection is open, or has room again. */
   flush(): void {
     while (this.#waiting.size > 0 && this.#hasRoom()) {
       const batch = this.#nextBatch();
@@ -149,7 +149,7 @@ export class Creations {
     else this.#settle(creation, { error: new CodeqError(errorCode, errorMessage) });
   }
 
-  /** The conversation ended: what it did not answer is asked again in the next one. */
+  /** The session ended: what it did not answer is asked again in the next one. */
   lost(): void {
     const sent = this.#sent.filter((creation) => creation?.state === "sent") as Creation[];
     for (const creation of sent) creation.state = "waiting";

@@ -6,6 +6,7 @@ import { validate } from "../standard-schema.ts";
 import { checkMaxAttempts, checkPriority, type TaskDefinition } from "../task.ts";
 import type { TraceContext } from "../trace-context.ts";
 import type { CreateFields } from "./creations.ts";
+import type { Run } from "./run.ts";
 
 /** What one task can have beside its input. */
 export interface EnqueueOptions {
@@ -137,4 +138,24 @@ function secondsOf(
   if (seconds <= max) return seconds;
   const text = `invalid ${name} ${JSON.stringify(given)}: at most ${max} seconds`;
   throw new CodeqError("invalid_option", text);
+}
+
+/** The outcome for one of several tasks: it is stored, or the reason why not. */
+export type EnqueueOutcome<Output> =
+  | { readonly ok: true; readonly run: Run<Output> }
+  | { readonly ok: false; readonly error: unknown };
+
+/** What `enqueueMany` rejects with when some tasks are not stored. */
+export class EnqueueManyError extends CodeqError {
+  override readonly name: string = "EnqueueManyError";
+  /** In the order of the items. */
+  readonly outcomes: readonly EnqueueOutcome<unknown>[];
+
+  constructor(outcomes: readonly EnqueueOutcome<unknown>[]) {
+    const refused = outcomes.filter((outcome) => !outcome.ok);
+    const [first] = refused;
+    const why = first === undefined ? "" : messageOf(first.error);
+    super("some_refused", `${refused.length} of ${outcomes.length} tasks are not stored: ${why}`);
+    this.outcomes = outcomes;
+  }
 }

@@ -19,7 +19,7 @@ function setup(options: Pick<ClientOptions, "token"> = {}) {
   const warned: CodeqError[] = [];
   const onWarning = (error: CodeqError) => void warned.push(error);
   const client = new Client({ ...options, onWarning }, server.runtime, {
-    producer: server.dial,
+    producer: server.openSession,
     worker: () => () => Promise.reject(new Error("no workers in this test")),
     api: {
       ask: () => Promise.reject(new Error("no administrators in this test")),
@@ -276,7 +276,7 @@ test("options that make no sense are refused before anything is sent", async () 
     code: "invalid_option",
     message: /^this is not a task/,
   });
-  assert.equal(server.conversations.length, 0);
+  assert.equal(server.sessions.length, 0);
 });
 
 test("an input that cannot be JSON is refused by name", async () => {
@@ -288,7 +288,7 @@ test("an input that cannot be JSON is refused by name", async () => {
     assert.equal(error?.code, "invalid_input");
     assert.match(error.message, /^the input of note cannot be written as JSON: /);
   }
-  assert.equal(server.conversations.length, 0);
+  assert.equal(server.sessions.length, 0);
 });
 
 test("a token that cannot be had is told as such, and asked for again", async () => {
@@ -426,7 +426,7 @@ test("an idle client lets the process end, and a busy one does not", async () =>
   assert.ok("value" in waiting && !server.last.isAwake);
   await server.last.end("lost");
   await server.advance(60_000);
-  assert.equal(server.conversations.length, 1, "it dialled although there was nothing to say");
+  assert.equal(server.sessions.length, 1, "it dialled although there was nothing to say");
 });
 
 test("closing waits for what is on its way, for a while", async () => {

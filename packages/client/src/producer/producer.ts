@@ -1,14 +1,14 @@
-/** The producing side of a client: one line to the server for all its tasks and results. */
+/** The producing side of a client: one connection to the server for all its tasks and results. */
 import { producer } from "@codeq/protocol/wire";
 import { CodeqError } from "../codeq-error.ts";
-import type { Dial } from "../conversation.ts";
-import type { StreamMethod } from "../grpc/grpc-conversation.ts";
-import { Line, type Next, type TokenSource } from "../line.ts";
+import { Connection, type Next, type TokenSource } from "../connection.ts";
+import type { StreamMethod } from "../grpc/grpc-session.ts";
 import type { Runtime } from "../runtime.ts";
+import type { OpenSession } from "../session.ts";
 import { type CreateFields, type CreateOptions, Creations } from "./creations.ts";
 import { Results, type WaitOptions } from "./results.ts";
 
-export type ProducerDial = Dial<producer.ProducerEvent, producer.ServerEvent>;
+export type OpenProducerSession = OpenSession<producer.ProducerEvent, producer.ServerEvent>;
 
 export const producerMethod: StreamMethod<producer.ProducerEvent, producer.ServerEvent> = {
   path: "/producerpb.ProducerStream/Stream",
@@ -16,9 +16,9 @@ export const producerMethod: StreamMethod<producer.ProducerEvent, producer.Serve
   read: producer.readServerEvent,
 };
 
-export interface ProducerParts {
+interface ProducerParts {
   readonly runtime: Runtime;
-  readonly dial: ProducerDial;
+  readonly openSession: OpenProducerSession;
   readonly token: TokenSource;
   /** Something that no call is waiting for. */
   readonly onWarning: (error: CodeqError) => void;
@@ -26,7 +26,7 @@ export interface ProducerParts {
 
 export class Producer {
   readonly #parts: ProducerParts;
-  readonly #line: Line<producer.ProducerEvent, producer.ServerEvent>;
+  readonly #connection: Connection<producer.ProducerEvent, producer.ServerEvent>;
   readonly #creations: Creations;
   readonly #results: Results;
   #isClosed = false;
@@ -34,10 +34,10 @@ export class Producer {
 
   constructor(parts: ProducerParts) {
     this.#parts = parts;
-    const { runtime, dial, token } = parts;
-    this.#line = new Line({
+    const { runtime, openSession, token } = parts;
+    this.#connection = new Connection({
       runtime,
-      dial,
+      openSession,
       token,
       hello: (text) => ({ case: "hello", value: { token: text } }),
       isHelloAck: (reply) => reply.case === "helloAck",
@@ -52,11 +52,11 @@ export class Producer {
     });
     const shared = {
       runtime,
-      send: (event: producer.ProducerEvent) => this.#line.send(event),
-      isOpen: () => this.#line.isOpen,
+      send: (event: producer.ProducerEvent) => this.#connection.send(event),
+      isOpen: () => this.#connection.isOpen,
       onWaiting: () => this.#wake(),
       onIdle: () => this.#rest(),
-      problem: () => this.#line.lastError,
+      problem: () => this.#connection.lastError,
     };
     this.#creations = new Creations(shared);
     this.#results = new Results(shared);
@@ -87,13 +87,13 @@ export class Producer {
       });
     }
     this.#creations.failAll(closedError());
-    await this.#line.close();
+    await this.#connection.close();
   }
 
   /** As if the process ended: nothing more is sent, and nothing is answered. */
   cut(): void {
     this.#isClosed = true;
-    this.#line.cut();
+    this.#connection.cut();
     this.#creations.failAll(closedError());
     this.#results.failAll(closedError());
   }
@@ -103,22 +103,22 @@ export class Producer {
   }
 
   #wake(): void {
-    this.#line.keepAwake(true);
-    if (this.#line.isOpen) this.#flush();
-    else this.#line.connect();
+    this.#connection.keepAwake(true);
+    if (this.#connection.isOpen) this.#flush();
+    else this.#connection.connect();
   }
 
-  /** The process does not stay alive for a line on which nothing is going on. */
+  /** The process does not stay alive for an idle connection. */
   #rest(): void {
     if (!this.#isIdle) return;
-    this.#line.keepAwake(false);
+    this.#connection.keepAwake(false);
     this.#onIdle();
   }
 
   #flush(): void {
     this.#creations.flush();
     this.#results.flush();
-    this.#line.flush();
+    this.#connection.flush();
   }
 
   #take(reply: producer.ServerEvent): void {

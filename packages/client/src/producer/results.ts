@@ -1,6 +1,6 @@
 /**
  * Results that are waited for. A task is asked for once, however many wait for it, and again in every
- * conversation until it has ended.
+ * session until it has ended.
  */
 import type { producer } from "@codeq/protocol/wire";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
@@ -15,7 +15,7 @@ export interface WaitOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export interface ResultsParts {
+interface ResultsParts {
   readonly runtime: Runtime;
   readonly send: (event: producer.ProducerEvent) => boolean;
   readonly isOpen: () => boolean;
@@ -46,7 +46,7 @@ const waitSeconds = 60;
 export class Results {
   readonly #parts: ResultsParts;
   readonly #awaited = new IdTable<Awaited>();
-  /** Those that have to be asked for on this conversation, and some that nobody waits for any more. */
+  /** Those that have to be asked for on this session, and some that nobody waits for any more. */
   #unasked = new Fifo<Awaited>();
   #asked = 0;
   #isScheduled = false;
@@ -85,7 +85,7 @@ export class Results {
     });
   }
 
-  /** The line is open, or has room again. */
+  /** The connection is open, or has room again. */
   flush(): void {
     while (this.#asked < askedMax && this.#parts.isOpen()) {
       const awaited = this.#unasked.shift();
@@ -150,7 +150,7 @@ export class Results {
     const askAgain = (): void => {
       if (awaited.isAsked && awaited.waiters.length > 0) this.#ask(awaited);
     };
-    // The line keeps the process alive for as long as somebody waits.
+    // The connection keeps the process alive while a caller waits.
     clock.after(pauseMs(awaited.refusals), askAgain, { background: true });
   }
 

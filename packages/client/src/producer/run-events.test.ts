@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ServerSentEvent } from "../http/server-sent-events.ts";
+import type { ServerSentEvent } from "../http/http-core.ts";
 import { updatesIn } from "./run-events.ts";
 
 /** The names of what is told of such a feed, and the code of the error at its end. */

@@ -1,7 +1,7 @@
 /** What happens to a task, read from the server's feed. */
 import type { Artifact } from "../artifact.ts";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
-import type { ServerSentEvent } from "../http/server-sent-events.ts";
+import type { ServerSentEvent } from "../http/http-core.ts";
 import type { RunStatus } from "./run.ts";
 
 /** Something that happened to a task. */

@@ -3,7 +3,7 @@ import { type producer, textOf } from "@codeq/protocol/wire";
 import type { RunArtifact } from "../artifact.ts";
 import { TaskFailedError } from "../codeq-error.ts";
 import { type Duration, toMs } from "../duration.ts";
-import { outputFromJson } from "../output-json.ts";
+import { outputFromJson } from "../json-text.ts";
 import { validate } from "../standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
 import type { TaskAttempt, TaskExplanation } from "./explanation.ts";

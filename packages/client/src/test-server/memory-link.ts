@@ -11,23 +11,20 @@ import {
   type InProcessServer,
 } from "@codeq/server";
 import { CodeqError } from "../codeq-error.ts";
-import type { Conversation, ConversationEnd, ConversationListener } from "../conversation.ts";
-import { endOfCall } from "../grpc/end-of-call.ts";
-import type { StreamMethod } from "../grpc/grpc-conversation.ts";
+import { endOfCall, type StreamMethod } from "../grpc/grpc-session.ts";
+import type { Session, SessionEnd, SessionListener } from "../session.ts";
 
-export interface MemoryLinkParts<Event, Reply extends { readonly case: unknown }> {
+interface MemoryLinkParts<Event, Reply extends { readonly case: unknown }> {
   readonly server: InProcessServer;
   readonly method: StreamMethod<Event, Reply>;
-  readonly listener: ConversationListener<Reply>;
+  readonly listener: SessionListener<Reply>;
   /** Carries something over at a later turn. */
   readonly carry: (run: () => void) => void;
   /** Whether this reply is lost, and the connection with it. */
   readonly isLost: (reply: Reply) => boolean;
 }
 
-export class MemoryLink<Event, Reply extends { readonly case: unknown }>
-  implements Conversation<Event>
-{
+export class MemoryLink<Event, Reply extends { readonly case: unknown }> implements Session<Event> {
   readonly #parts: MemoryLinkParts<Event, Reply>;
   readonly #server: ServerEnd;
   #isOver = false;
@@ -79,7 +76,7 @@ export class MemoryLink<Event, Reply extends { readonly case: unknown }>
     this.#ended({ how: "lost", error });
   }
 
-  #ended(end: ConversationEnd): void {
+  #ended(end: SessionEnd): void {
     this.cut();
     this.#parts.listener.ended(end);
   }
@@ -87,7 +84,7 @@ export class MemoryLink<Event, Reply extends { readonly case: unknown }>
 
 interface ClientEnd {
   readonly message: (bytes: Buffer) => void;
-  readonly ended: (end: ConversationEnd) => void;
+  readonly ended: (end: SessionEnd) => void;
 }
 
 const nothing = (): void => {};

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { Permanent } from "../failures.ts";
 import { task } from "../task.ts";
+import { Permanent } from "../worker/outcome.ts";
 import { type LosableResponse, testServer } from "./index.ts";
 
 const greet = task<{ name: string }, { text: string }>("greet");

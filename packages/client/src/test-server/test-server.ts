@@ -8,13 +8,13 @@ import { SimClock, SimRandom } from "@codeq/server/simulated";
 import { Client, type ClientOptions } from "../client.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { CodeqError } from "../codeq-error.ts";
-import type { ConversationListener } from "../conversation.ts";
-import type { Dials } from "../dials.ts";
 import { type Duration, inWords, toMs } from "../duration.ts";
-import type { StreamMethod } from "../grpc/grpc-conversation.ts";
+import type { StreamMethod } from "../grpc/grpc-session.ts";
 import { HttpApi } from "../http/http-api.ts";
 import { producerMethod } from "../producer/producer.ts";
 import type { Listen, Runtime } from "../runtime.ts";
+import type { SessionListener } from "../session.ts";
+import type { Transports } from "../transports.ts";
 import { TaskWorker, workerMethod } from "../worker/worker.ts";
 import type { Worker } from "../worker/worker-options.ts";
 import { MemoryLink } from "./memory-link.ts";
@@ -107,7 +107,7 @@ export class TestServer implements AsyncDisposable {
   /** Another client, as another process would have it. */
   newClient(options: Pick<ClientOptions, "token" | "tracing" | "onWarning"> = {}): Client {
     const { runtime } = this.#world;
-    const client = new Client(options, runtime, this.#dials());
+    const client = new Client(options, runtime, this.#transports());
     const start = client.worker.bind(client);
     client.worker = (...args) => this.#started(start(...args));
     this.#clients.push(client);
@@ -183,7 +183,7 @@ export class TestServer implements AsyncDisposable {
     return this.close();
   }
 
-  #dials(): Dials {
+  #transports(): Transports {
     return {
       api: new HttpApi({
         url: new URL("http://test-server"),
@@ -197,7 +197,7 @@ export class TestServer implements AsyncDisposable {
 
   #link<Event, Reply extends { readonly case: unknown }>(
     method: StreamMethod<Event, Reply>,
-    listener: ConversationListener<Reply>,
+    listener: SessionListener<Reply>,
   ): MemoryLink<Event, Reply> {
     const { carry, isLost } = this.#world;
     return new MemoryLink({ server: this.#server, method, listener, carry, isLost });

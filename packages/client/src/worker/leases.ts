@@ -11,7 +11,7 @@ import type { Runtime } from "../runtime.ts";
 import type { Attempt } from "./attempt.ts";
 import { isFor } from "./outbox.ts";
 
-export interface LeasesParts {
+interface LeasesParts {
   readonly runtime: Runtime;
   /** Everything that the worker has. */
   readonly attempts: IdTable<Attempt>;
@@ -67,7 +67,7 @@ export class Leases {
     this.#cancelTick = undefined;
   }
 
-  /** A new conversation: the server hears of all of them. */
+  /** A new session: the server hears of all of them. */
   beatAll(): void {
     for (const attempt of this.#kept()) this.#beat(attempt);
   }

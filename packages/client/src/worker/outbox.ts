@@ -1,5 +1,5 @@
 /**
- * Outcomes that the server has not acknowledged. Each is sent, and sent again in every conversation
+ * Outcomes that the server has not acknowledged. Each is sent, and sent again in every session
  * and after every refusal that may pass, until there is an answer that counts. Sending one twice is
  * harmless: a result that is there is acknowledged again, and everything else is fenced by the token
  * of the lease.
@@ -11,7 +11,7 @@ import type { Runtime } from "../runtime.ts";
 import type { Attempt, Report } from "./attempt.ts";
 import { eventOf, type Outcome, resultOf } from "./outcome.ts";
 
-export type AckedOutcome = "completed or failed" | "retry" | "hand_back";
+type AckedOutcome = "completed or failed" | "retry" | "hand_back";
 
 export interface Ack {
   readonly kind: AckedOutcome;
@@ -34,7 +34,7 @@ export interface Settlement {
   readonly isDead: boolean;
 }
 
-export interface OutboxParts {
+interface OutboxParts {
   readonly runtime: Runtime;
   /** Everything that the worker has. */
   readonly attempts: IdTable<Attempt>;
@@ -75,7 +75,7 @@ export class Outbox {
     if (!isBehind) this.#unsent.push(attempt);
   }
 
-  /** The line is open, or has room again. */
+  /** The connection is open, or has room again. */
   flush(): void {
     if (!this.#parts.isOpen()) return;
     const unsent = this.#unsent;
@@ -109,7 +109,7 @@ export class Outbox {
     const attempt = this.#reported(taskId);
     const report = attempt?.report;
     if (attempt === undefined || !isFor(ack, attempt)) return;
-    // Of an earlier attempt that was answered in another conversation.
+    // Of an earlier attempt that was answered in another session.
     if (report?.state !== "sent" || kindOf(report.outcome) !== kind) return;
     if (!ok && isRetryable(errorCode)) {
       this.#hold(report);
@@ -121,7 +121,7 @@ export class Outbox {
     this.#settle(attempt, { outcome: report.outcome, refused, isDead: dlq });
   }
 
-  /** The conversation ended: what it did not answer is sent again in the next one. */
+  /** The session ended: what it did not answer is sent again in the next one. */
   lost(): void {
     this.#requeue(({ state }) => state === "sent" || state === "unsent");
   }

@@ -1,10 +1,8 @@
 /** Runs the handler of an attempt and says what came of it. Never throws. */
-import type { Artifact } from "../artifact.ts";
-import type { UploadedFile } from "../artifact-transfer.ts";
+import type { Artifact, UploadedFile } from "../artifact.ts";
 import { CodeqError } from "../codeq-error.ts";
-import { eventBytesMax } from "../grpc/grpc-conversation.ts";
-import { JsonText } from "../json-text.ts";
-import { outputToJson } from "../output-json.ts";
+import { eventBytesMax } from "../grpc/grpc-session.ts";
+import { JsonText, outputToJson } from "../json-text.ts";
 import { validate } from "../standard-schema.ts";
 import type { Handler } from "../task.ts";
 import type { TraceContext, Tracing } from "../trace-context.ts";
@@ -12,7 +10,7 @@ import type { Attempt } from "./attempt.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
 import type { Middleware, TaskContext } from "./task-context.ts";
 
-export interface AttemptParts {
+interface AttemptParts {
   readonly middleware: readonly Middleware[];
   readonly tracing: Tracing;
   readonly onProgress: (ctx: TaskContext, fraction: number, note: string | undefined) => void;

@@ -5,9 +5,9 @@ import { settle } from "@codeq/simulated";
 import { ScriptedServer } from "../../test/scripted-server.ts";
 import { Client } from "../client.ts";
 import { CodeqError } from "../codeq-error.ts";
-import { Permanent, RetryIn } from "../failures.ts";
 import { JsonText } from "../json-text.ts";
 import { type Handler, task } from "../task.ts";
+import { Permanent, RetryIn } from "./outcome.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { WorkerOptions } from "./worker-options.ts";
 
@@ -33,7 +33,7 @@ async function setup(options: WorkerOptions = {}, tasks = [job]) {
   const server = new ScriptedServer<wire.WorkerEvent, wire.ServerEvent>();
   const client = new Client({}, server.runtime, {
     producer: () => Promise.reject(new Error("no producers in this test")),
-    worker: () => server.dial,
+    worker: () => server.openSession,
     api,
   });
   const running: Running[] = [];
@@ -525,7 +525,7 @@ test("a worker without tasks closes at once, also when it never got a connection
   lonely.failures = [new Error("down") as CodeqError];
   const client = new Client({}, lonely.runtime, {
     producer: () => Promise.reject(new Error("no")),
-    worker: () => lonely.dial,
+    worker: () => lonely.openSession,
     api,
   });
   const other = client.worker(job.handle(() => 1));
@@ -540,11 +540,11 @@ test("a token that was never good ends the worker; one that was good is tried ag
   await server.advance(100);
   await server.last.end("refused", "invalid_token");
   await server.advance(60_000);
-  assert.ok(server.conversations.length > 2);
+  assert.ok(server.sessions.length > 2);
   const stranger = new ScriptedServer<wire.WorkerEvent, wire.ServerEvent>();
   const client = new Client({}, stranger.runtime, {
     producer: () => Promise.reject(new Error("no")),
-    worker: () => stranger.dial,
+    worker: () => stranger.openSession,
     api,
   });
   const other = client.worker(job.handle(() => 1));

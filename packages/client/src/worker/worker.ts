@@ -9,28 +9,26 @@
  * acknowledged how it ended, through any number of connections.
  */
 import { worker } from "@codeq/protocol/wire";
-import type { Artifact } from "../artifact.ts";
-import type { UploadedFile } from "../artifact-transfer.ts";
+import type { Artifact, UploadedFile } from "../artifact.ts";
 import { CodeqError } from "../codeq-error.ts";
-import type { Dial } from "../conversation.ts";
+import { Connection, type Next, type TokenSource } from "../connection.ts";
 import { inWords, toMs, toSeconds } from "../duration.ts";
-import type { StreamMethod } from "../grpc/grpc-conversation.ts";
+import type { StreamMethod } from "../grpc/grpc-session.ts";
 import { IdTable } from "../id-table.ts";
-import { Line, type Next, type TokenSource } from "../line.ts";
 import type { Runtime } from "../runtime.ts";
+import type { OpenSession } from "../session.ts";
 import type { Handler } from "../task.ts";
 import type { Tracing } from "../trace-context.ts";
 import { Attempt } from "./attempt.ts";
 import { Leases } from "./leases.ts";
 import { type Ack, Outbox, type Settlement } from "./outbox.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
-import { Readys } from "./readys.ts";
 import type { Reports } from "./reports.ts";
 import { type AttemptEnd, runAttempt, type Upload } from "./run-attempt.ts";
 import type { Middleware } from "./task-context.ts";
 import type { CloseOptions, Worker } from "./worker-options.ts";
 
-export type WorkerDial = Dial<worker.WorkerEvent, worker.ServerEvent>;
+export type OpenWorkerSession = OpenSession<worker.WorkerEvent, worker.ServerEvent>;
 
 export const workerMethod: StreamMethod<worker.WorkerEvent, worker.ServerEvent> = {
   path: "/workerpb.WorkerStream/Stream",
@@ -38,9 +36,9 @@ export const workerMethod: StreamMethod<worker.WorkerEvent, worker.ServerEvent> 
   read: worker.readServerEvent,
 };
 
-export interface WorkerParts {
+interface WorkerParts {
   readonly runtime: Runtime;
-  readonly dial: WorkerDial;
+  readonly openSession: OpenWorkerSession;
   readonly token: TokenSource;
   readonly tracing: Tracing;
   readonly handlers: ReadonlyMap<string, Handler>;
@@ -62,7 +60,7 @@ interface Limit {
 /** How long a handler that was told to stop may go on before it is given up. */
 const stopMsMax = 5_000;
 /** How long a closing worker waits for the acknowledgements of what it has to tell. */
-const farewellMsMax = 10_000;
+const endMsMax = 10_000;
 const graceDefault = "10s";
 /** Refusals of a Ready that another one would meet as well. */
 const hopeless: ReadonlySet<string> = new Set([
@@ -74,7 +72,7 @@ const hopeless: ReadonlySet<string> = new Set([
 
 export class TaskWorker implements Worker {
   readonly #parts: WorkerParts;
-  readonly #line: Line<worker.WorkerEvent, worker.ServerEvent>;
+  readonly #connection: Connection<worker.WorkerEvent, worker.ServerEvent>;
   readonly #leases: Leases;
   readonly #outbox: Outbox;
   readonly #readys: Readys;
@@ -94,12 +92,12 @@ export class TaskWorker implements Worker {
 
   constructor(parts: WorkerParts) {
     this.#parts = parts;
-    const { runtime, dial, token, handlers, name, lagWarningMs, reports } = parts;
+    const { runtime, openSession, token, handlers, name, lagWarningMs, reports } = parts;
     const commands = [...handlers.values()].map(({ definition }) => definition.name);
     this.#claimMs = Math.min(...[...handlers.values()].map((each) => each.definition.leaseMs));
-    this.#line = new Line({
+    this.#connection = new Connection({
       runtime,
-      dial,
+      openSession,
       token,
       hello: (text) => ({ case: "hello", value: { token: text, workerId: name } }),
       isHelloAck: (reply) => reply.case === "helloAck",
@@ -115,8 +113,8 @@ export class TaskWorker implements Worker {
     const shared = {
       runtime,
       attempts: this.#attempts,
-      isOpen: () => this.#line.isOpen,
-      send: (event: worker.WorkerEvent) => this.#line.send(event),
+      isOpen: () => this.#connection.isOpen,
+      send: (event: worker.WorkerEvent) => this.#connection.send(event),
     };
     const leaseSeconds = toSeconds(this.#claimMs);
     this.#readys = new Readys({ commands, leaseSeconds, send: shared.send });
@@ -133,7 +131,7 @@ export class TaskWorker implements Worker {
     });
     // A caller that does not await the end gets a warning.
     this.#end.promise.catch(() => {});
-    this.#line.connect();
+    this.#connection.connect();
   }
 
   get name(): string {
@@ -173,16 +171,16 @@ export class TaskWorker implements Worker {
     if (this.#state === "closed") return;
     this.#state = "draining";
     for (const attempt of this.#waiting.splice(0)) this.#finished(attempt, handBack);
-    // A Ready cannot be taken back, but the server forgets those of a conversation that ends.
-    this.#line.renew();
+    // A Ready cannot be taken back, but the server forgets those of a session that ends.
+    this.#connection.renew();
     if (!(await this.#idle(graceMs, () => this.#running === 0))) {
       this.#abortAll(new CodeqError("worker_closing", "the worker is shutting down"));
       if (!(await this.#idle(stopMsMax, () => this.#running === 0))) this.#giveUpAll();
     }
-    const isTold = await this.#idle(farewellMsMax, () => this.#outbox.size === 0);
+    const isTold = await this.#idle(endMsMax, () => this.#outbox.size === 0);
     const left = this.#outbox.size;
-    const problem = this.#line.lastError;
-    if (isTold) await this.#line.close();
+    const problem = this.#connection.lastError;
+    if (isTold) await this.#connection.close();
     this.#stop();
     this.#end.resolve();
     if (isTold) return;
@@ -206,7 +204,7 @@ export class TaskWorker implements Worker {
 
   #stop(): void {
     this.#state = "closed";
-    this.#line.cut();
+    this.#connection.cut();
     this.#leases.stop();
     this.#outbox.stop();
     for (const attempt of this.#attempts.values()) {
@@ -266,9 +264,9 @@ export class TaskWorker implements Worker {
   }
 
   #flush(): void {
-    if (!this.#line.isOpen) {
+    if (!this.#connection.isOpen) {
       // A worker that is closing and has something to tell after all.
-      if (this.#outbox.size > 0) this.#line.connect();
+      if (this.#outbox.size > 0) this.#connection.connect();
       return;
     }
     this.#outbox.flush();
@@ -276,7 +274,7 @@ export class TaskWorker implements Worker {
     const free =
       Math.min(concurrency - this.#running, tasksMax - this.#begun) - this.#waiting.length;
     if (this.#state === "running") this.#readys.ask(free);
-    this.#line.flush();
+    this.#connection.flush();
   }
 
   #take(reply: worker.ServerEvent): void {
@@ -422,5 +420,51 @@ export class TaskWorker implements Worker {
     const isEnough = this.#begun >= this.#parts.tasksMax && this.#attempts.size === 0;
     // Later calls of close() get the same rejection.
     if (isEnough) this.close().catch(() => {});
+  }
+}
+
+interface ReadysParts {
+  readonly commands: string[];
+  readonly leaseSeconds: number;
+  readonly send: (event: worker.WorkerEvent) => boolean;
+}
+
+const tasksPerReadyMax = 256;
+/** More than one, so that the next tasks are on their way while these are worked on. */
+const readysMax = 8;
+
+/**
+ * The requests for tasks that the server holds. Together they ask for as many tasks as there are free
+ * slots; the answer to one may have fewer, and then the rest is asked for again.
+ */
+class Readys {
+  readonly #parts: ReadysParts;
+  /** How many tasks each asked for, oldest first. */
+  #held: number[] = [];
+  #asked = 0;
+
+  constructor(parts: ReadysParts) {
+    this.#parts = parts;
+  }
+
+  ask(freeSlots: number): void {
+    while (this.#asked < freeSlots && this.#held.length < readysMax) {
+      const count = Math.min(freeSlots - this.#asked, tasksPerReadyMax);
+      this.#held.push(count);
+      this.#asked += count;
+      const { commands, leaseSeconds, send } = this.#parts;
+      send({ case: "ready", value: { commands, leaseSeconds, count } });
+    }
+  }
+
+  /** Readys are served in the order in which they were sent. */
+  answered(): void {
+    this.#asked -= this.#held.shift() ?? 0;
+  }
+
+  /** The session ended, and they with it. */
+  lost(): void {
+    this.#held = [];
+    this.#asked = 0;
   }
 }

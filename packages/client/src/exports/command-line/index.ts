@@ -1,4 +1,5 @@
 /** What the command line shares with the library; not for applications. */
+
 export {
   type ApiRequest,
   type Given,
@@ -18,15 +19,15 @@ export {
   type WireFields,
 } from "@codeq/protocol/api";
 export { eachPage } from "../../api-calls.ts";
-export { ForeignAnswerError } from "../../http/foreign-answer-error.ts";
+export { Failover } from "../../failover.ts";
+export type { ServerSentEvent } from "../../http/http-core.ts";
 export {
   type CoreRequest,
   codeIn,
   errorIn,
+  ForeignAnswerError,
   HttpCore,
   NoAnswerError,
   type Reply,
   redirectProblem,
 } from "../../http/http-core.ts";
-export type { ServerSentEvent } from "../../http/server-sent-events.ts";
-export { ServersByTurns } from "../../servers-by-turns.ts";

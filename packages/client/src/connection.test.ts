@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { settle } from "@codeq/simulated";
 import { ScriptedServer } from "../test/scripted-server.ts";
 import { CodeqError } from "./codeq-error.ts";
-import { Line, type Next, type TokenSource } from "./line.ts";
+import { Connection, type Next, type TokenSource } from "./connection.ts";
 
 type Event = { case: "hello"; value: string } | { case: "ask"; value: number };
 type Reply = { case: "helloAck" } | { case: "answer"; value: number };
@@ -12,9 +12,9 @@ function setup(options: { token?: TokenSource; next?: Next } = {}) {
   const server = new ScriptedServer<Event, Reply>();
   const seen: string[] = [];
   const answer = { next: options.next ?? ("again" as Next) };
-  const line = new Line<Event, Reply>({
+  const connection = new Connection<Event, Reply>({
     runtime: server.runtime,
-    dial: server.dial,
+    openSession: server.openSession,
     token: options.token ?? (() => "secret"),
     hello: (token) => ({ case: "hello", value: token }),
     isHelloAck: (reply) => reply.case === "helloAck",
@@ -34,29 +34,29 @@ function setup(options: { token?: TokenSource; next?: Next } = {}) {
     },
   });
   const open = async (): Promise<void> => {
-    line.connect();
+    connection.connect();
     await settle();
     await server.last.reply({ case: "helloAck" });
   };
-  return { server, line, seen, answer, open };
+  return { server, connection, seen, answer, open };
 }
 
 test("it says Hello first and is open when that is accepted", async () => {
-  const { server, line, seen } = setup();
-  line.connect();
-  line.connect();
+  const { server, connection, seen } = setup();
+  connection.connect();
+  connection.connect();
   await settle();
-  assert.equal(server.conversations.length, 1);
+  assert.equal(server.sessions.length, 1);
   assert.deepEqual(server.last.events, [{ case: "hello", value: "secret" }]);
-  assert.ok(!line.isOpen && !line.send({ case: "ask", value: 1 }));
+  assert.ok(!connection.isOpen && !connection.send({ case: "ask", value: 1 }));
   await server.last.reply({ case: "helloAck" });
-  assert.ok(line.isOpen && line.send({ case: "ask", value: 1 }));
+  assert.ok(connection.isOpen && connection.send({ case: "ask", value: 1 }));
   await server.last.reply({ case: "answer", value: 1 });
   assert.deepEqual(seen, ["opened", "reply answer"]);
   assert.deepEqual(server.last.said, ["hello", "ask"]);
 });
 
-test("a lost conversation is followed by another, with growing pauses while that fails", async () => {
+test("a lost session is followed by another, with growing pauses while that fails", async () => {
   const { server, seen, open } = setup();
   await open();
   server.failures = [1, 2].map((n) => new CodeqError("unavailable", `failure ${n}`));
@@ -75,25 +75,25 @@ test("a lost conversation is followed by another, with growing pauses while that
   assert.equal(seen.at(-1), "opened");
   await server.last.end("lost");
   await server.advance(100);
-  assert.equal(server.conversations.length, 3, "the pauses begin anew after a success");
+  assert.equal(server.sessions.length, 3, "the pauses begin anew after a success");
 });
 
 test("a server that does not answer is given up and tried again", async () => {
-  const { server, line, seen } = setup();
-  line.connect();
+  const { server, connection, seen } = setup();
+  connection.connect();
   await settle();
   await server.advance(9_999);
   assert.ok(!server.last.isCut);
   await server.advance(1);
   assert.ok(server.last.isCut);
   assert.deepEqual(seen, ["lost unavailable"]);
-  assert.equal(line.lastError?.message, "the server does not answer");
+  assert.equal(connection.lastError?.message, "the server does not answer");
   await server.advance(100);
-  assert.equal(server.conversations.length, 2);
+  assert.equal(server.sessions.length, 2);
 });
 
-test("what a conversation says after its end is not heard", async () => {
-  const { server, line, seen, open } = setup();
+test("what a session says after its end is not heard", async () => {
+  const { server, connection, seen, open } = setup();
   await open();
   const first = server.last;
   await first.end("lost");
@@ -103,23 +103,23 @@ test("what a conversation says after its end is not heard", async () => {
   await server.advance(100);
   await first.end("lost");
   await server.last.reply({ case: "helloAck" });
-  assert.ok(line.isOpen);
+  assert.ok(connection.isOpen);
 });
 
 test("a refused Hello rests or is tried again, as the owner says", async () => {
   for (const next of ["again", "rest"] as const) {
-    const { server, line, seen } = setup({ next });
-    line.connect();
+    const { server, connection, seen } = setup({ next });
+    connection.connect();
     await settle();
     await server.last.end("refused", "invalid_token");
     assert.deepEqual(seen, ["refused invalid_token"]);
     await server.advance(60_000);
-    if (next === "again") assert.ok(server.conversations.length > 1);
-    else assert.equal(server.conversations.length, 1);
+    if (next === "again") assert.ok(server.sessions.length > 1);
+    else assert.equal(server.sessions.length, 1);
   }
 });
 
-test("a token that runs out in an open conversation is asked for again", async () => {
+test("a token that runs out in an open session is asked for again", async () => {
   let asked = 0;
   const token = async (): Promise<string> => {
     asked += 1;
@@ -139,33 +139,33 @@ test("a token that cannot be had is a reason to try again", async () => {
     if (fails) throw new Error("the vault is sealed");
     return "secret";
   };
-  const { server, line, seen } = setup({ token });
-  line.connect();
+  const { server, connection, seen } = setup({ token });
+  connection.connect();
   await settle();
   assert.deepEqual(seen, ["lost unavailable"]);
-  assert.equal(line.lastError?.message, "the vault is sealed");
+  assert.equal(connection.lastError?.message, "the vault is sealed");
   fails = false;
   await server.advance(100);
   assert.deepEqual(server.last.said, ["hello"]);
 });
 
 test("renewing ends in good order and begins again at once", async () => {
-  const { server, line, seen, open } = setup();
+  const { server, connection, seen, open } = setup();
   await open();
   const first = server.last;
-  line.renew();
-  assert.ok(first.isFinished && !first.isCut && !line.isOpen);
+  connection.renew();
+  assert.ok(first.isFinished && !first.isCut && !connection.isOpen);
   await first.reply({ case: "answer", value: 1 });
   await first.end("over");
   assert.deepEqual(seen, ["opened", "reply answer", "lost unavailable"]);
-  assert.equal(server.conversations.length, 2);
+  assert.equal(server.sessions.length, 2);
 });
 
 test("a server that does not say goodbye does not hold up the end", async () => {
-  const { server, line, open } = setup();
+  const { server, connection, open } = setup();
   await open();
   let isClosed = false;
-  void line.close().then(() => {
+  void connection.close().then(() => {
     isClosed = true;
   });
   await server.advance(4_999);
@@ -174,25 +174,25 @@ test("a server that does not say goodbye does not hold up the end", async () => 
   assert.ok(server.last.isCut && isClosed);
 });
 
-test("a closed line stays closed, whatever it was doing", async () => {
-  for (const moment of ["resting", "dialing", "pausing"] as const) {
-    const { server, line, seen } = setup();
+test("a closed connection stays closed, whatever it was doing", async () => {
+  for (const moment of ["resting", "connecting", "pausing"] as const) {
+    const { server, connection, seen } = setup();
     if (moment === "pausing") server.failures = [new CodeqError("unavailable", "no")];
-    if (moment !== "resting") line.connect();
+    if (moment !== "resting") connection.connect();
     if (moment === "pausing") await settle();
-    await line.close();
-    line.connect();
+    await connection.close();
+    connection.connect();
     await server.advance(60_000);
-    assert.ok(server.conversations.every(({ isCut }) => isCut));
+    assert.ok(server.sessions.every(({ isCut }) => isCut));
     assert.ok(!seen.includes("opened"));
     assert.equal(server.clock.timers, 0);
   }
 });
 
-test("whether the process stays alive is passed on to every conversation", async () => {
-  const { server, line, open } = setup();
+test("whether the process stays alive is passed on to every session", async () => {
+  const { server, connection, open } = setup();
   await open();
-  line.keepAwake(false);
+  connection.keepAwake(false);
   assert.ok(!server.last.isAwake);
   await server.last.end("lost");
   await server.advance(100);

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemClock } from "./clock.ts";
 import { CodeqError } from "./codeq-error.ts";
+import { Failover } from "./failover.ts";
 import { failureOf, HttpApi, type HttpRequest } from "./http/http-api.ts";
-import { ServersByTurns } from "./servers-by-turns.ts";
 
 type Answer = () => Promise<Response>;
 
@@ -18,7 +18,7 @@ function setup(...answers: readonly Answer[]) {
     };
     return { url, api: new HttpApi({ url, clock: systemClock, fetch: fetch as never, tls: {} }) };
   });
-  const servers = new ServersByTurns(places, failureOf);
+  const servers = new Failover(places, failureOf);
   const signal = new AbortController().signal;
   const ask = (fields: Partial<HttpRequest> = {}): Promise<unknown> => {
     const request = { path: "/tasks", token: "t", signal, ...fields };

@@ -1,10 +1,10 @@
 /**
- * The nodes of a cluster that a client knows, or one server. One of them is asked until it does not answer;
- * then it is the next one's turn.
+ * Failover between the nodes of a cluster that a client knows, or one server. All requests go to one node until
+ * it does not answer; then they go to the next one.
  */
 
-/** What is to be known of a request before it is sent a second time. */
-export interface TurnRequest {
+/** What decides whether a request may be sent to a second server. */
+interface FailoverRequest {
   readonly method?: string | undefined;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
@@ -16,10 +16,10 @@ export interface TurnRequest {
  */
 export type Failure = "answered" | "unsent" | "lost";
 
-export class ServersByTurns<Server> {
+export class Failover<Server> {
   readonly #servers: readonly Server[];
   readonly #failureOf: (error: unknown) => Failure;
-  #turn = 0;
+  #at = 0;
 
   constructor(servers: readonly Server[], failureOf: (error: unknown) => Failure) {
     this.#servers = servers;
@@ -27,19 +27,19 @@ export class ServersByTurns<Server> {
   }
 
   get current(): Server {
-    return this.#servers[this.#turn] as Server;
+    return this.#servers[this.#at] as Server;
   }
 
-  /** This one did not answer. Somebody else may have noticed first. */
+  /** The server did not answer: the next one becomes current, unless another request has noticed first. */
   pass(server: Server): void {
-    if (this.current === server) this.#turn = (this.#turn + 1) % this.#servers.length;
+    if (this.current === server) this.#at = (this.#at + 1) % this.#servers.length;
   }
 
   /**
-   * Asks one after the other until one answers. A request that changes something is sent again only when it
-   * cannot have arrived.
+   * Asks the servers one after the other until one answers. A request that changes something is sent again only
+   * when it cannot have arrived.
    */
-  async ask<T>(request: TurnRequest, send: (server: Server) => Promise<T>): Promise<T> {
+  async ask<T>(request: FailoverRequest, send: (server: Server) => Promise<T>): Promise<T> {
     const isChange = (request.method ?? "GET") !== "GET";
     // The pieces of a file can be read only once.
     const isRepeatable = request.body === undefined || typeof request.body === "string";
@@ -55,9 +55,9 @@ export class ServersByTurns<Server> {
     }
   }
 
-  /** Opens an answer that stays open at one after the other, until one begins to answer. */
+  /** The same for an answer that stays open: a server that has begun to answer is not replaced. */
   async *follow<T>(
-    request: TurnRequest,
+    request: FailoverRequest,
     open: (server: Server) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
     for (let tries = 1; ; tries += 1) {
@@ -82,7 +82,7 @@ export class ServersByTurns<Server> {
     return failure;
   }
 
-  #mayGoOn(tries: number, { signal }: TurnRequest): boolean {
+  #mayGoOn(tries: number, { signal }: FailoverRequest): boolean {
     return tries < this.#servers.length && signal?.aborted !== true;
   }
 }

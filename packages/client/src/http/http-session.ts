@@ -1,18 +1,18 @@
 /**
- * What conversations over HTTP have in common: every event becomes a request, and the first that does
- * not get through ends the conversation, as a connection that breaks would. Hello is a request for a
+ * What sessions over HTTP have in common: every event becomes a request, and the first that does
+ * not get through ends the session, as a connection that breaks would. Hello is a request for a
  * task that cannot be, which shows whether the server is there and knows the token.
  */
 import { asCodeqError, CodeqError } from "../codeq-error.ts";
-import type { Conversation, ConversationListener } from "../conversation.ts";
+import type { Session, SessionListener } from "../session.ts";
 import type { HttpApi, HttpRequest } from "./http-api.ts";
 
-export type AskServer = (request: Omit<HttpRequest, "token" | "signal">) => Promise<unknown>;
+type AskServer = (request: Omit<HttpRequest, "token" | "signal">) => Promise<unknown>;
 
-export interface HttpConversationParts<Event, Reply> {
+interface HttpSessionParts<Event, Reply> {
   readonly api: HttpApi;
   readonly token: string;
-  readonly listener: ConversationListener<Reply>;
+  readonly listener: SessionListener<Reply>;
   /** Undefined when it is not a Hello. */
   readonly helloAckOf: (event: Event) => Reply | undefined;
   /** Asks, and gives the answers as they come. Throws when the server could not be asked. */
@@ -27,13 +27,13 @@ export interface Talk<Reply> {
   readonly finishing: AbortSignal;
 }
 
-export class HttpConversation<Event, Reply> implements Conversation<Event> {
-  readonly #parts: HttpConversationParts<Event, Reply>;
+export class HttpSession<Event, Reply> implements Session<Event> {
+  readonly #parts: HttpSessionParts<Event, Reply>;
   readonly #cut = new AbortController();
   readonly #finishing = new AbortController();
   #underWay = 0;
 
-  constructor(parts: HttpConversationParts<Event, Reply>) {
+  constructor(parts: HttpSessionParts<Event, Reply>) {
     this.#parts = parts;
   }
 
@@ -110,7 +110,7 @@ export class HttpConversation<Event, Reply> implements Conversation<Event> {
   #endWhenDone(): void {
     if (!this.#finishing.signal.aborted || this.#cut.signal.aborted || this.#underWay > 0) return;
     this.cut();
-    const error = new CodeqError("unavailable", "the conversation is over");
+    const error = new CodeqError("unavailable", "the session is over");
     this.#parts.listener.ended({ how: "over", error });
   }
 }

@@ -1,30 +1,29 @@
 /**
- * The ways to a server: its streams over gRPC, or the same messages as requests over HTTP. Where the
- * streams are is asked at the HTTP address, and a stream counts only if the same server answers on it,
- * so that a client never talks to another server that has the port on the same machine.
+ * The transports to a server: its streams over gRPC, or the same messages as requests over HTTP. The client asks
+ * for the ports of the streams at the HTTP address, and uses a stream only if the same server answers on it, so
+ * that it never talks to another server that has the port on the same machine.
  */
 import { CodeqError } from "./codeq-error.ts";
-import type { Conversation, ConversationListener, DialOptions } from "./conversation.ts";
-import type { StreamMethod } from "./grpc/grpc-conversation.ts";
-import { dialGrpc } from "./grpc/grpc-dial.ts";
+import { Failover } from "./failover.ts";
+import { openGrpc, type StreamMethod } from "./grpc/grpc-session.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
 import { failureOf, HttpApi } from "./http/http-api.ts";
 import { httpProducer } from "./http/http-producer.ts";
 import { httpWorker } from "./http/http-worker.ts";
-import { type ProducerDial, producerMethod } from "./producer/producer.ts";
+import { type OpenProducerSession, producerMethod } from "./producer/producer.ts";
 import type { Runtime } from "./runtime.ts";
-import { ServersByTurns } from "./servers-by-turns.ts";
-import { type WorkerDial, workerMethod } from "./worker/worker.ts";
+import type { OpenOptions, Session, SessionListener } from "./session.ts";
+import { type OpenWorkerSession, workerMethod } from "./worker/worker.ts";
 
-export interface Dials {
-  readonly producer: ProducerDial;
-  /** Each worker has a way of its own. */
-  readonly worker: () => WorkerDial;
+export interface Transports {
+  readonly producer: OpenProducerSession;
+  /** Each worker has its own transport. */
+  readonly worker: () => OpenWorkerSession;
   /** Requests that have no stream. */
   readonly api: Pick<HttpApi, "ask" | "follow" | "download">;
 }
 
-export interface DialsOptions {
+interface TransportsOptions {
   readonly url?: string | readonly string[] | undefined;
   readonly transport?: "auto" | "streams" | "http" | undefined;
   readonly streams?: string | undefined;
@@ -34,7 +33,7 @@ export interface DialsOptions {
 const transports: readonly string[] = ["auto", "streams", "http"];
 const urlDefault = "http://127.0.0.1:8080";
 
-export function openDials(options: DialsOptions, runtime: Runtime): Dials {
+export function openTransports(options: TransportsOptions, runtime: Runtime): Transports {
   const urls = urlsOf(options.url ?? urlDefault);
   const { tls = {}, transport = "auto" } = options;
   if (!transports.includes(transport)) {
@@ -47,9 +46,9 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   const places = urls.map((url) => {
     return { url, api: new HttpApi({ url, servers: urls, tls, clock, fetch }) };
   });
-  const servers = new ServersByTurns<ServerPlace>(places, failureOf);
+  const servers = new Failover<ServerPlace>(places, failureOf);
   const shared = { servers, tls, transport, streams, runtime };
-  const producer = new Way({
+  const producer = new Transport({
     ...shared,
     kind: "producer",
     method: producerMethod,
@@ -61,10 +60,15 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
       download: (request) => servers.ask(request, ({ api }) => api.download(request)),
       follow: (request) => servers.follow(request, ({ api }) => api.follow(request)),
     },
-    producer: (how, listener) => producer.dial(how, listener),
+    producer: (how, listener) => producer.open(how, listener),
     worker: () => {
-      const way = new Way({ ...shared, kind: "worker", method: workerMethod, http: httpWorker });
-      return (how, listener) => way.dial(how, listener);
+      const transport = new Transport({
+        ...shared,
+        kind: "worker",
+        method: workerMethod,
+        http: httpWorker,
+      });
+      return (how, listener) => transport.open(how, listener);
     },
   };
 }
@@ -74,18 +78,18 @@ interface ServerPlace {
   readonly api: HttpApi;
 }
 
-interface WayParts<Event, Reply> {
+interface TransportParts<Event, Reply> {
   readonly kind: "producer" | "worker";
-  readonly servers: ServersByTurns<ServerPlace>;
+  readonly servers: Failover<ServerPlace>;
   readonly tls: TlsOptions;
   readonly transport: "auto" | "streams" | "http";
   readonly streams: string | undefined;
   readonly method: StreamMethod<Event, Reply>;
   readonly http: (
     api: HttpApi,
-    options: DialOptions,
-    listener: ConversationListener<Reply>,
-  ) => Conversation<Event>;
+    options: OpenOptions,
+    listener: SessionListener<Reply>,
+  ) => Session<Event>;
   readonly runtime: Runtime;
 }
 
@@ -97,93 +101,87 @@ interface Target {
 
 type HelloReply = { readonly case: unknown; readonly value?: unknown };
 
-class Way<Event, Reply extends HelloReply> {
-  readonly #parts: WayParts<Event, Reply>;
+class Transport<Event, Reply extends HelloReply> {
+  readonly #parts: TransportParts<Event, Reply>;
+  /** Of the session before. */
   #last: "streams" | "http" | undefined;
-  /** Where another server answered. */
-  #stranger: string | undefined;
+  /** An address at which another server answered. */
+  #otherServer: string | undefined;
 
-  constructor(parts: WayParts<Event, Reply>) {
+  constructor(parts: TransportParts<Event, Reply>) {
     this.#parts = parts;
   }
 
-  /** After a server that did not answer, or ended the conversation, it is the next one's turn. */
-  async dial(
-    options: DialOptions,
-    listener: ConversationListener<Reply>,
-  ): Promise<Conversation<Event>> {
+  /** A server that did not answer, or ended the session, is passed over next time. */
+  async open(options: OpenOptions, listener: SessionListener<Reply>): Promise<Session<Event>> {
     const { servers } = this.#parts;
     const server = servers.current;
-    const watched: ConversationListener<Reply> = {
-      reply: (reply) => listener.reply(reply),
-      drained: () => listener.drained(),
+    const watched: SessionListener<Reply> = {
+      ...listener,
       ended: (end) => {
         if (end.how !== "refused") servers.pass(server);
         listener.ended(end);
       },
     };
     try {
-      return await this.#dialAt(server, options, watched);
+      return await this.#openAt(server, options, watched);
     } catch (error) {
       servers.pass(server);
       throw error;
     }
   }
 
-  async #dialAt(
+  async #openAt(
     server: ServerPlace,
-    options: DialOptions,
-    listener: ConversationListener<Reply>,
-  ): Promise<Conversation<Event>> {
+    options: OpenOptions,
+    listener: SessionListener<Reply>,
+  ): Promise<Session<Event>> {
     const { transport } = this.#parts;
-    const overHttp = (): Conversation<Event> => {
+    const overHttp = (): Session<Event> => {
       this.#last = "http";
       return this.#parts.http(server.api, options, listener);
     };
-    if (transport === "http" || (options.stay && this.#last === "http")) return overHttp();
+    const only = options.stay && this.#last !== undefined ? this.#last : transport;
+    if (only === "http") return overHttp();
     const target = await this.#target(server);
-    if (target === undefined || target.address === this.#stranger) {
-      if (transport === "streams" || (options.stay && this.#last === "streams")) throw noStreams();
-      return overHttp();
+    if (target === undefined || target.address === this.#otherServer) {
+      if (only === "auto") return overHttp();
+      throw noStreams();
     }
     try {
       return await this.#overStreams(server.url, target, listener);
     } catch (error) {
-      if (transport === "streams" || (options.stay && this.#last === "streams")) throw error;
-      return overHttp();
+      if (only === "auto") return overHttp();
+      throw error;
     }
   }
 
   async #overStreams(
     url: URL,
     target: Target,
-    listener: ConversationListener<Reply>,
-  ): Promise<Conversation<Event>> {
+    listener: SessionListener<Reply>,
+  ): Promise<Session<Event>> {
     const { tls, method, runtime } = this.#parts;
     const authority = `${url.protocol}//${target.address}`;
     const checked = this.#checked(target, listener);
-    const conversation = await dialGrpc({ authority, tls, method, runtime }, checked);
+    const session = await openGrpc({ authority, tls, method, runtime }, checked);
     this.#last = "streams";
-    return conversation;
+    return session;
   }
 
-  /** Ends a conversation with a server that is not the one at the HTTP address. */
-  #checked(target: Target, listener: ConversationListener<Reply>): ConversationListener<Reply> {
+  /** Ends a session with a server that is not the one at the HTTP address. */
+  #checked(target: Target, listener: SessionListener<Reply>): SessionListener<Reply> {
     const { address, instance } = target;
     if (instance === undefined) return listener;
     return {
+      ...listener,
       reply: (reply) => {
-        const told = reply.case === "helloAck" ? instanceOf(reply.value) : instance;
-        if (told === instance) {
-          listener.reply(reply);
-          return;
-        }
-        this.#stranger = address;
+        const answering = reply.case === "helloAck" ? instanceOf(reply.value) : instance;
+        if (answering === instance) return listener.reply(reply);
+        this.#otherServer = address;
         const text = `another server answers on ${address}`;
         listener.ended({ how: "lost", error: new CodeqError("unavailable", text) });
       },
-      drained: () => listener.drained(),
-      ended: (end) => listener.ended(end),
     };
   }
 
