@@ -62,7 +62,7 @@ async function contentsOf(
     drawWriter: () => 1,
     follower: Store.follow({
       kv,
-      identity: shared.logId,
+      storeId: shared.logId,
       flushBytes: 16 * 1024 * 1024,
       defer: (run) => setImmediate(run),
       shards: kind.shards,

@@ -46,7 +46,7 @@ async function setup(
     durability: "fsync",
     segmentBytes: 4096,
     monotonicMs: () => systemClock.monotonicMs(),
-    newIdentity: () => 7,
+    newStoreId: () => 7,
     onRepair: assert.fail,
   });
   const { kv, log } = files;

@@ -115,7 +115,7 @@ async function damage(directory: string, keys: readonly string[]): Promise<void>
   const { kv, log } = await openFiles(directory, {
     durability: "fsync",
     monotonicMs: () => 0,
-    newIdentity: () => assert.fail("a server has been there"),
+    newStoreId: () => assert.fail("a server has been there"),
     onRepair: assert.fail,
   });
   const batch = kv.batch();

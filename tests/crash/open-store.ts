@@ -13,7 +13,7 @@ export async function openStore(dataDir: string): Promise<Engine> {
   const files = await openFiles(dataDir, {
     durability: "fsync",
     monotonicMs: () => systemClock.monotonicMs(),
-    newIdentity: () => assert.fail("a server has been there"),
+    newStoreId: () => assert.fail("a server has been there"),
     onRepair: assert.fail,
   });
   return Engine.open({

@@ -16,8 +16,8 @@ export interface EngineOptions {
   readonly kv: Kv;
   /** The kv stays open when the engine is closed. */
   readonly isKvLent?: boolean | undefined;
-  /** The identity of the store that log and kv belong to; undefined when they cannot be mixed up. */
-  readonly identity?: number | undefined;
+  /** The id of the store that log and kv belong to; undefined when they cannot be mixed up. */
+  readonly storeId?: number | undefined;
   readonly rows: RowCodec;
   readonly derive: Derive;
   readonly observer: EngineObserver;

@@ -94,7 +94,7 @@ export class Engine implements AsyncDisposable {
 
   /** Replays what the log holds beyond the kv, then flushes, so that only fresh records matter. */
   static async open(options: EngineOptions): Promise<Engine> {
-    assertSameStore(options.kv, options.identity);
+    assertSameStore(options.kv, options.storeId);
     const engine = new Engine(options);
     let isVerified = false;
     const verify = (overlay: Overlay): void => {
@@ -335,13 +335,13 @@ export class Engine implements AsyncDisposable {
    */
   async backup(store: string, after: BackupPosition | undefined): Promise<ImageBytes | undefined> {
     await this.flushNow();
-    const { kv, log, identity = 0, clock } = this.#options;
-    const head = { version: 1, identity, store, timeMs: clock.nowMs() } as const;
+    const { kv, log, storeId = 0, clock } = this.#options;
+    const head = { version: 1, identity: storeId, store, timeMs: clock.nowMs() } as const;
     if (after === undefined) {
       this.#heldFrom = readPosition(kv) + 1;
       return fullImage(kv, { ...head, kind: "full" });
     }
-    const isOther = after.identity !== undefined && after.identity !== identity;
+    const isOther = after.identity !== undefined && after.identity !== storeId;
     if (isOther || after.index + 1 < log.firstIndex || after.index > log.lastIndex)
       return undefined;
     const records = log.readFrom(after.index + 1);

@@ -13,8 +13,7 @@ import { checksumBytes, seal, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvBatch, KvWrite } from "./kv/kv.ts";
 import type { Log } from "./log/log.ts";
 import type { Overlay, Unflushed } from "./overlay.ts";
-import type { Row, RowCodec } from "./row-codec.ts";
-import { writeIndexKeys } from "./row-codec.ts";
+import { type Row, type RowCodec, writeIndexKeys } from "./row-codec.ts";
 
 export const positionKey = "codeq/meta/position";
 /** Writes in one turn of the event loop: less than a millisecond of work. */
@@ -40,32 +39,32 @@ export function readStoredPlace(kv: Kv): string | undefined {
 }
 
 /** Throws when the kv was written from the log of another store. */
-export function assertSameStore(kv: Kv, identity: number | undefined): void {
+export function assertSameStore(kv: Kv, storeId: number | undefined): void {
   const stored = storedPosition(kv);
-  if (identity === undefined || stored === undefined || stored.identity === identity) return;
+  if (storeId === undefined || stored === undefined || stored.storeId === storeId) return;
   throw new FaultError(
     "corrupt",
-    `the log belongs to store ${identity} and the key-value store to ${stored.identity}. ` +
+    `the log belongs to store ${storeId} and the key-value store to ${stored.storeId}. ` +
       "Restore the whole data directory (kv and log together) from one backup.",
   );
 }
 
-/** The identity of the log that a kv was written from; undefined when nothing was written. */
-export function readIdentity(kv: Kv): number | undefined {
-  return storedPosition(kv)?.identity;
+/** The id of the log that a kv was written from; undefined when nothing was written. */
+export function readStoreId(kv: Kv): number | undefined {
+  return storedPosition(kv)?.storeId;
 }
 
 interface StoredPosition {
   readonly index: number;
-  readonly identity: number;
+  readonly storeId: number;
   readonly place: string | undefined;
 }
 
 function storedPosition(kv: Kv): StoredPosition | undefined {
   const stored = kv.get(positionKey);
   if (stored === undefined) return undefined;
-  const [index, identity, place] = unseal(positionKey, stored).toString("latin1").split(" ");
-  return { index: Number(index), identity: Number(identity ?? 0), place };
+  const [index, storeId, place] = unseal(positionKey, stored).toString("latin1").split(" ");
+  return { index: Number(index), storeId: Number(storeId ?? 0), place };
 }
 
 /** What is in the log up to an index and not in the kv yet. */
@@ -85,8 +84,8 @@ export interface FlushParts {
   /** Runs a function after what arrived in the same turn. */
   readonly defer: (run: () => void) => void;
   readonly flushBytes: number;
-  /** The identity of the store that log and kv belong to; undefined when they cannot be mixed up. */
-  readonly identity?: number | undefined;
+  /** The id of the store that log and kv belong to; undefined when they cannot be mixed up. */
+  readonly storeId?: number | undefined;
   /** The log has to be kept from this record on, for example for a backup. */
   readonly keepLogFrom?: (() => number) | undefined;
   /** Bytes that were committed since the generation was closed. */
@@ -110,7 +109,7 @@ export async function flush(generation: Generation, into: FlushParts): Promise<v
       await addNetEffect(sealed, overlay, into);
       for (const write of derived) sealed.add(write.key, write.value);
       const place = log.placeOf === undefined ? "" : ` ${log.placeOf(throughIndex)}`;
-      const position = `${throughIndex} ${into.identity ?? 0}${place}`;
+      const position = `${throughIndex} ${into.storeId ?? 0}${place}`;
       sealed.add(positionKey, Buffer.from(position, "latin1"));
     } catch (error) {
       await batch.close();

@@ -7,7 +7,7 @@
  */
 import { type DecodedOp, decodeBody } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
-import { type Derive, flush, readIdentity, readPosition, readStoredPlace } from "./flusher.ts";
+import { type Derive, flush, readPosition, readStoredPlace, readStoreId } from "./flusher.ts";
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv } from "./kv/kv.ts";
 import {
@@ -26,8 +26,8 @@ export const endedKey = "codeq/meta/ended";
 
 export interface FollowerOptions {
   readonly kv: Kv;
-  /** The identity of the log. */
-  readonly identity: number;
+  /** The id of the log. */
+  readonly storeId: number;
   readonly rows: RowCodec;
   readonly derive: Derive;
   readonly defer: (run: () => void) => void;
@@ -58,7 +58,7 @@ export class Follower {
 
   /** Throws `corrupt` when the kv was written from another log. */
   constructor(options: FollowerOptions) {
-    assertSameLog(options.kv, options.identity);
+    assertSameLog(options.kv, options.storeId);
     this.#options = options;
     this.#applied = this.storedPlace;
     // Nothing was written to the kv since it was opened.
@@ -184,7 +184,7 @@ export class Follower {
 
 /** Throws `corrupt` when the kv was written from another log. */
 export function assertSameLog(kv: Kv, logId: number): void {
-  const stored = readIdentity(kv);
+  const stored = readStoreId(kv);
   if (stored === undefined || stored === logId) return;
   throw new FaultError(
     "corrupt",

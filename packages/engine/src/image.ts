@@ -13,9 +13,9 @@ import { FaultError } from "./fault.ts";
 import {
   assertSameStore,
   positionKey,
-  readIdentity,
   readPosition,
   readStoredPlace,
+  readStoreId,
 } from "./flusher.ts";
 import { assertSameLog, endedKey, storedPlaceOf } from "./follower.ts";
 import { checksumBytes, seal } from "./kv/checked-value.ts";
@@ -29,7 +29,7 @@ export interface ImageHead {
   readonly version: 1;
   /** `full` has the kv as it was after a record; `log` has the records behind one. */
   readonly kind: "full" | "log";
-  /** Of the store. */
+  /** The id of the store. */
   readonly identity: number;
   /** Which store of the data directory: `control` or `shard-<n>`. */
   readonly store: string;
@@ -507,7 +507,7 @@ export function snapshotOf(kv: Kv): ImageBytes {
   if (readStoredPlace(kv) === undefined || isInstalling(kv)) {
     throw new FaultError("behind", "this node has no copy of the shard itself");
   }
-  const identity = readIdentity(kv) as number;
+  const identity = readStoreId(kv) as number;
   return fullImage(kv, { version: 1, kind: "full", identity, store: "", timeMs: 0 });
 }
 

@@ -11,7 +11,7 @@ export type {
   EngineStats,
 } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
-export { type Derive, positionKey, readIdentity } from "./flusher.ts";
+export { type Derive, positionKey, readStoreId } from "./flusher.ts";
 export {
   endedKey,
   Follower,

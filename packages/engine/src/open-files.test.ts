@@ -33,7 +33,7 @@ function setup(t: TestContext): World {
         durability: "fsync",
         monotonicMs: () => performance.now(),
         segmentBytes: 64 * 1024,
-        newIdentity: () => 1 + Math.floor(performance.now() * 1000),
+        newStoreId: () => 1 + Math.floor(performance.now() * 1000),
         onRepair: (what) => repairs.push(what),
       });
       return stack.use(await Engine.open({ ...files, ...options }));

@@ -1,6 +1,6 @@
 /**
  * Opens the files of a data directory so that log and kv are known to belong to each other: the lock
- * first, then the identity of the store, then the log, and the kv last. Files that are damaged or do not belong
+ * first, then the id of the store, then the log, and the kv last. Files that are damaged or do not belong
  * together are refused, by name; files that can be derived from the others are made again, and reported.
  */
 import { join } from "node:path";
@@ -23,7 +23,7 @@ export interface FilesOptions {
   /** Default: 64 MiB. */
   readonly segmentBytes?: number | undefined;
   /** For a new store: any whole number above zero, no other store may have it. */
-  readonly newIdentity: () => number;
+  readonly newStoreId: () => number;
   /** Called when something was lost and could be made again. */
   readonly onRepair: (what: string) => void;
   /** The lock of the directory, when the caller has it already and keeps it. */
@@ -35,7 +35,7 @@ export interface FilesOptions {
 export interface OpenedFiles {
   readonly kv: Kv;
   readonly log: LocalLog;
-  readonly identity: number;
+  readonly storeId: number;
   readonly freeBytes: () => Promise<number>;
 }
 
@@ -54,11 +54,11 @@ export async function openFiles(directory: string, options: FilesOptions): Promi
   const witness = await Witness.open(disk);
   opened.defer(() => witness.close());
   const first = await firstSegment(logDisk);
-  const identity = witness.found?.identity ?? first?.identity ?? options.newIdentity();
+  const storeId = witness.found?.storeId ?? first?.storeId ?? options.newStoreId();
   const hasRoom = (await disk.freeBytes()) >= roomyBytes;
   const log = await LocalLog.open(logDisk, {
     ...options,
-    writer: identity,
+    writer: storeId,
     epoch,
     shard,
     witness,
@@ -76,17 +76,17 @@ export async function openFiles(directory: string, options: FilesOptions): Promi
     options.onRepair("the key-value store was missing and is made again from the log");
   }
   opened.keep();
-  return { kv, log, identity, freeBytes: () => disk.freeBytes() };
+  return { kv, log, storeId, freeBytes: () => disk.freeBytes() };
 }
 
-/** The first index of the log, and the identity of its store. */
+/** The first index of the log, and the id of its store. */
 async function firstSegment(
   disk: NodeDisk,
-): Promise<{ readonly firstIndex: number; readonly identity: number | undefined } | undefined> {
+): Promise<{ readonly firstIndex: number; readonly storeId: number | undefined } | undefined> {
   const name = (await disk.list()).find((each) => segmentFirstIndex(each) !== undefined);
   if (name === undefined) return undefined;
   for await (const entry of inspectSegment(disk, name)) {
-    if (entry.ok) return { firstIndex: entry.header.index, identity: entry.header.writer };
+    if (entry.ok) return { firstIndex: entry.header.index, storeId: entry.header.writer };
   }
-  return { firstIndex: segmentFirstIndex(name) as number, identity: undefined };
+  return { firstIndex: segmentFirstIndex(name) as number, storeId: undefined };
 }

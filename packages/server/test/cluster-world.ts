@@ -338,7 +338,7 @@ export class SimNode {
       log: parts.log,
       kv: parts.kv,
       isKvLent: true,
-      identity: logId + shard,
+      storeId: logId + shard,
       observer: {
         grouped: () => {},
         flushed: () => {},

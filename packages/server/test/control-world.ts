@@ -133,7 +133,7 @@ export class ControlNode {
           log: leaderLog,
           kv,
           isKvLent: true,
-          identity: logId,
+          storeId: logId,
           observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
           freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY),
           clock,

@@ -30,7 +30,7 @@ export type Durability = "fsync" | "interval" | "os";
 
 export interface LocalLogOptions {
   readonly durability: Durability;
-  /** The identity of the store; records of another store are refused. */
+  /** The id of the store; records of another store are refused. */
   readonly writer: number;
   /** Stores how far the log is durable; checked when the log is opened. */
   readonly witness?: Witness;

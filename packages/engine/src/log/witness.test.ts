@@ -13,9 +13,9 @@ function setup(): { disk: SimDisk; beside: SimDisk } {
   return { disk: new SimDisk({ random: () => 0.5 }), beside: new SimDisk({ random: () => 0.5 }) };
 }
 
-async function open(disk: SimDisk, beside: SimDisk, identity = writer): Promise<LocalLog> {
+async function open(disk: SimDisk, beside: SimDisk, storeId = writer): Promise<LocalLog> {
   const witness = await Witness.open(beside);
-  const place = { writer: identity, epoch: 1, shard: 0, segmentBytes: 4096 };
+  const place = { writer: storeId, epoch: 1, shard: 0, segmentBytes: 4096 };
   return LocalLog.open(disk, { durability: "fsync", ...place, witness, monotonicMs: () => 0 });
 }
 
@@ -55,7 +55,7 @@ test("the witness is told with a sync, on request and at the end, and never ahea
   await appendMany(log, 1);
   await log.sync();
   await log.close();
-  assert.deepEqual((await Witness.open(beside)).found, { identity: writer, index: 3 });
+  assert.deepEqual((await Witness.open(beside)).found, { storeId: writer, index: 3 });
   const next = await open(disk, beside);
   assert.equal(next.lastIndex, 3);
   await next.close();
@@ -73,7 +73,7 @@ test("one of its two notes is enough, and none leaves the log as it is", async (
   assert.equal(next.lastIndex, 3);
   await next.close();
   await file.write(Buffer.alloc(28, 1), 0);
-  assert.deepEqual((await Witness.open(beside)).found, { identity: writer, index: 3 });
+  assert.deepEqual((await Witness.open(beside)).found, { storeId: writer, index: 3 });
 });
 
 test("the log of another store is refused", async () => {

@@ -1,5 +1,5 @@
 /**
- * A file beside the log with the identity of its store and an index up to which the log was durable. A log that
+ * A file beside the log with the id of its store and an index up to which the log was durable. A log that
  * was cut, emptied or exchanged looks like a whole log; only this file shows that it ends too early.
  *
  * A note was true when it was written, and may be old: notes are written without a sync, alternately in two
@@ -10,8 +10,8 @@ import type { Disk, DiskFile } from "../disk/disk.ts";
 import { FaultError } from "../fault.ts";
 
 export interface Testimony {
-  /** The identity of the store. */
-  readonly identity: number;
+  /** The id of the store. */
+  readonly storeId: number;
   /** Every record up to this one was durable. */
   readonly index: number;
 }
@@ -27,7 +27,7 @@ export class Witness {
   readonly #file: DiskFile;
   /** Undefined for a new store, and when the file is lost or damaged. */
   readonly found: Testimony | undefined;
-  #identity = 0;
+  #storeId = 0;
   #notedIndex = -1;
   #place = 0;
   #noting: Promise<void> = Promise.resolve();
@@ -54,12 +54,12 @@ export class Witness {
   }
 
   /** Throws when this is not the log of the store, or when records are missing at its end. */
-  check(identity: number, lastIndex: number): void {
+  check(storeId: number, lastIndex: number): void {
     if (this.found === undefined) return;
-    if (this.found.identity !== identity) {
+    if (this.found.storeId !== storeId) {
       throw new FaultError(
         "corrupt",
-        `the file ${fileName} belongs to store ${this.found.identity}, the log to store ${identity}. ` +
+        `the file ${fileName} belongs to store ${this.found.storeId}, the log to store ${storeId}. ` +
           "Restore the whole data directory from one backup.",
       );
     }
@@ -72,9 +72,9 @@ export class Witness {
     );
   }
 
-  /** Stores the identity of the log's store, durably. */
-  async begin(identity: number, index: number): Promise<void> {
-    this.#identity = identity;
+  /** Stores the id of the log's store, durably. */
+  async begin(storeId: number, index: number): Promise<void> {
+    this.#storeId = storeId;
     for (const offset of places) await this.#file.write(this.#encode(index), offset);
     await this.#file.sync();
     this.#notedIndex = index;
@@ -108,7 +108,7 @@ export class Witness {
     bytes.writeUInt32LE(magic, 0);
     bytes.writeUInt32LE(1, 4);
     for (const [offset, value] of [
-      [8, this.#identity],
+      [8, this.#storeId],
       [16, index],
     ] as const) {
       bytes.writeUInt32LE(value % two32, offset);
@@ -124,5 +124,5 @@ function decode(bytes: Buffer): Testimony | undefined {
   if (bytes.readUInt32LE(24) !== crc32(bytes.subarray(0, 24))) return undefined;
   const number = (at: number): number =>
     bytes.readUInt32LE(at + 4) * two32 + bytes.readUInt32LE(at);
-  return { identity: number(8), index: number(16) };
+  return { storeId: number(8), index: number(16) };
 }

@@ -60,8 +60,8 @@ export abstract class LogReplica implements AsyncDisposable {
     this.#logId = shared.logId;
     const onApplied = (ops: Iterable<DecodedOp>, index: number): void => this.applied(ops, index);
     const hearing = log.tells ? { onApplied } : {};
-    const identity = shared.logId;
-    this.follower = Store.follow({ kv, identity, flushBytes, defer, ...kind, ...hearing });
+    const storeId = shared.logId;
+    this.follower = Store.follow({ kv, storeId, flushBytes, defer, ...kind, ...hearing });
     this.#replica = new Replica({
       shared,
       shard: log.shard,

@@ -26,9 +26,14 @@ export function checkStores(config: Config): void {
 export function noteStore(config: Config, storage: Storage, shard?: ShardName): void {
   if (!hasNotes(config)) return;
   const { shards, dataDir } = config;
-  const { identity } = storage;
+  const { storeId } = storage;
   const folder = shard === undefined ? dataDir : join(dataDir, `shard-${shard.number}`);
-  writeKindFile(resolve(folder), { shards, shard: shard?.number, of: shard?.of, identity });
+  writeKindFile(resolve(folder), {
+    shards,
+    shard: shard?.number,
+    of: shard?.of,
+    identity: storeId,
+  });
 }
 
 /** A node of a cluster has other stores. */

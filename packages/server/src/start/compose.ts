@@ -92,7 +92,7 @@ export interface ClusterMember extends Cluster, AsyncDisposable {
 }
 
 interface KnowingStore {
-  readonly identity: number | undefined;
+  readonly storeId: number | undefined;
   /** They were there once, so one that is missing is lost. */
   readonly mustExist: boolean;
 }
@@ -288,7 +288,7 @@ async function openShards(parts: OpenParts): Promise<Opened> {
   const { config, clock, metrics, feed, defer, storage, onState } = parts;
   const store = await openStore({ ...parts, onState: onControlState(parts) });
   try {
-    const known = { identity: storage.identity, mustExist: store.hasShards };
+    const known = { storeId: storage.storeId, mustExist: store.hasShards };
     const node = await parts.openNode?.(store, parts);
     const links =
       node?.links ?? (await (parts.openShards?.(known, parts) ?? openLocalShards(parts)));

@@ -145,9 +145,9 @@ async function start(given: Given, logger: Logger): Promise<Running> {
         ? undefined
         : async (store, shard) =>
             (await import("./cluster/open-node.ts")).openNode(store, { ...shard, onFailed }),
-    openShards: async ({ identity, mustExist }) => {
+    openShards: async ({ storeId, mustExist }) => {
       if (mustExist) assertShardsThere(config);
-      return await openShardThreads({ config, clock, logger, identity });
+      return await openShardThreads({ config, clock, logger, storeId });
     },
     onFailed,
   });

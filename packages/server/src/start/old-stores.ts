@@ -31,7 +31,7 @@ export async function* oldStores(
   for (const [number, folder] of ["", ...shardFolders(shards)].entries()) {
     const kind = number === 0 ? { shards } : { shards, shard: number - 1, of };
     await using store = await open(parts, folder, kind);
-    of ??= store.identity;
+    of ??= store.storeId;
     yield { ...store, folder };
   }
 }
@@ -46,7 +46,7 @@ async function open(
   { config, clock, lock }: OldStoreParts,
   folder: string,
   kind: FlushedStore["kind"] | undefined,
-): Promise<FlushedStore & { readonly identity: number | undefined }> {
+): Promise<FlushedStore & { readonly storeId: number | undefined }> {
   const dataDir = join(config.dataDir, folder);
   if (!existsSync(join(dataDir, "kv"))) {
     throw new FaultError("format", `${dataDir} is missing or empty. Restore a backup.`);
@@ -68,5 +68,5 @@ async function open(
     flushBytes: config.flushBytes,
     syncIntervalMs: undefined,
   });
-  return { ...store, identity: storage.identity };
+  return { ...store, storeId: storage.storeId };
 }

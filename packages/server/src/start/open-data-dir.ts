@@ -17,7 +17,7 @@ import {
 } from "@codeq/engine";
 import type { Config } from "../config/settings.ts";
 import { isUnsettled, replicasFolder, settleStores } from "../core/backup/replace-stores.ts";
-import { drawIdentity } from "../core/backup/store-files.ts";
+import { drawId } from "../core/backup/store-files.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -28,7 +28,7 @@ export interface Storage {
   readonly isKvLent?: boolean;
   readonly log: Log;
   /** Of the store on disk. */
-  readonly identity?: number;
+  readonly storeId?: number;
   readonly freeBytes: () => Promise<number>;
 }
 
@@ -174,7 +174,7 @@ function open(
       monotonicMs: () => clock.monotonicMs(),
       onAppend: (seconds) => metrics.logAppendSeconds.observe(seconds),
       onSync: (seconds) => metrics.logSyncSeconds.observe(seconds),
-      newIdentity: drawIdentity,
+      newStoreId: drawId,
       onRepair: (what) => logger.warn("the data directory was repaired", { what }),
     }),
   );

@@ -73,7 +73,7 @@ async function restoreAll(
     const kind = isRoot ? { shards } : { shards, shard, of };
     const directory = into === undefined ? undefined : join(into, isRoot ? "" : store);
     const done = await restoreOne(files, { directory, kind }, atMs);
-    of ??= done.identity;
+    of ??= done.storeId;
     restored.push({ ...done, store });
   }
   return {
@@ -112,11 +112,11 @@ async function restoreOne(
   files: readonly ImageFile[],
   { directory, kind }: { readonly directory: string | undefined; readonly kind: StoreKind },
   atMs: number,
-): Promise<RestoredStore & { readonly identity?: number }> {
+): Promise<RestoredStore & { readonly storeId?: number }> {
   if (directory === undefined) return restoreStore(files, undefined, atMs);
   await using store = await NewStore.open(directory);
   const restored = await restoreStore(files, store, atMs);
   // The shard of a cluster does not know which data directory it belongs to now.
   await store.finish(kind);
-  return { ...restored, identity: store.identity };
+  return { ...restored, storeId: store.storeId };
 }

@@ -61,8 +61,8 @@ export async function openFlushed(options: FlushedOptions): Promise<FlushedStore
   }
 }
 
-/** The identity of a store, a log or a writer: a number that no other one has. */
-export function drawIdentity(): number {
+/** Draws the id of a store, a log or a writer: a number that no other one has. */
+export function drawId(): number {
   return 1 + randomBytes(6).readUIntBE(0, 6);
 }
 
@@ -92,14 +92,14 @@ export class NewStore implements AsyncDisposable {
       monotonicMs: () => performance.now(),
       segmentBytes: options.segmentBytes,
       // Its records are counted from one again, so its backups must not continue those of the old store.
-      newIdentity: drawIdentity,
+      newStoreId: drawId,
       onRepair: () => {},
     });
     return new NewStore(directory, files, options.minFreeBytes ?? 0);
   }
 
-  get identity(): number {
-    return this.#files.identity;
+  get storeId(): number {
+    return this.#files.storeId;
   }
 
   get kv(): Kv {
@@ -116,7 +116,7 @@ export class NewStore implements AsyncDisposable {
     await this.filler.put(key, sealed(key, value));
     await this.filler.end();
     await this.log.sync();
-    writeKindFile(this.#directory, { ...kind, identity: this.identity });
+    writeKindFile(this.#directory, { ...kind, identity: this.storeId });
   }
 
   holds(key: string, stored: Buffer): boolean {
@@ -145,7 +145,7 @@ export type StorePart = "control" | "tasks" | "all";
 export interface CopiedStore {
   readonly entries: number;
   /** Of the log, or of the store. */
-  readonly identity: number;
+  readonly storeId: number;
 }
 
 /** A node that has nothing needs a copy, since the first record of the log is behind this slot. */
@@ -159,14 +159,14 @@ export async function makeReplica(
   from: Kv,
   part: StorePart,
 ): Promise<CopiedStore> {
-  const identity = drawIdentity();
+  const storeId = drawId();
   await using to = await openKv(directory);
   const filler = new KvFiller(to.kv);
   await filler.copy(from, wantedOf(part));
   const { entries } = filler;
-  await continueWithLog(filler, { logId: identity, slot: slotBefore });
+  await continueWithLog(filler, { logId: storeId, slot: slotBefore });
   await filler.end();
-  return { entries, identity };
+  return { entries, storeId };
 }
 
 /** A new store with everything in replicas whose logs have ended. */
@@ -181,10 +181,10 @@ export async function makeStore(
     if (from.kv.get(endedKey) === undefined) throw notEnded(replica);
     await store.filler.copy(from.kv);
   }
-  const { identity, filler } = store;
+  const { storeId, filler } = store;
   const { entries } = filler;
   await store.finish(kind);
-  return { entries, identity };
+  return { entries, storeId };
 }
 
 function wantedOf(part: StorePart): (key: string) => boolean {

@@ -12,7 +12,7 @@ export interface StoreKind {
   readonly shards: number;
   /** The number of this shard, when the data is split into shards. */
   readonly shard?: number | undefined;
-  /** The identity of the store in whose directory this shard is. */
+  /** The id of the store in whose directory this shard is. */
   readonly of?: number | undefined;
 }
 

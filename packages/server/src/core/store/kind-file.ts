@@ -10,6 +10,7 @@ import { checkKind, type StoreKind } from "./format.ts";
 export const kindFileName = "store.json";
 
 export interface NotedKind extends StoreKind {
+  /** The id of the store. */
   readonly identity: number | undefined;
 }
 

@@ -44,7 +44,7 @@ async function withStore(
   const store = await openStore(parts);
   await use(store);
   await store[Symbol.asyncDispose]();
-  return storage.identity;
+  return storage.storeId;
 }
 
 /** Ends the logs of the replicas, as a node does that reads their last records. */
@@ -65,13 +65,13 @@ for (const shards of [1, 2]) {
     const config = setup(context, shards);
     const numbers = Array.from({ length: shards }, (_, number) => number);
     const names = ["control", ...numbers.map((number) => `shard-${number}`)];
-    const identity = await withStore(config, undefined, async (store) => {
+    const storeId = await withStore(config, undefined, async (store) => {
       await store.commitRecords([put(control.key, control.text)]).done;
       if (shards === 1) await store.commitRecords([put(ofShard(0).key, ofShard(0).text)]).done;
     });
     const shardsApart = shards === 1 ? [] : numbers;
     for (const number of shardsApart) {
-      await withStore(config, { number, of: identity }, async (store) => {
+      await withStore(config, { number, of: storeId }, async (store) => {
         await store.commitRecords([put(ofShard(number).key, ofShard(number).text)]).done;
       });
     }

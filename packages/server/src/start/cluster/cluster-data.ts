@@ -67,7 +67,7 @@ async function fillReplicas(parts: OldStoreParts, made: string): Promise<number>
   let entries = 0;
   const fill = async (name: string, { kv }: OldStore, part: StorePart): Promise<void> => {
     const copied = await makeReplica(join(made, name), kv, part);
-    logs[name] = copied.identity;
+    logs[name] = copied.storeId;
     entries += copied.entries;
   };
   for await (const store of oldStores(parts, shards)) {
@@ -98,7 +98,7 @@ async function fillStores({ dataDir, shards }: Config, made: string): Promise<nu
   const root = await makeStore(made, ofRoot.map(replica), { shards });
   let { entries } = root;
   for (const [shard, folder] of shardFolders(shards).entries()) {
-    const kind = { shards, shard, of: root.identity };
+    const kind = { shards, shard, of: root.storeId };
     entries += (await makeStore(join(made, folder), [replica(folder)], kind)).entries;
   }
   return entries;

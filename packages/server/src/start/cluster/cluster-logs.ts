@@ -11,7 +11,7 @@ import type { NewLog } from "../../cluster/repair.ts";
 import { controlNumber, nameOf } from "../../cluster/replicated-shard.ts";
 import type { ClusterNode as NamedNode } from "../../config/cluster.ts";
 import type { Config } from "../../config/settings.ts";
-import { drawIdentity, slotOfCopies } from "../../core/backup/store-files.ts";
+import { drawId, slotOfCopies } from "../../core/backup/store-files.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { hasReplica } from "../open-data-dir.ts";
 import { logsToBegin } from "./cluster-data.ts";
@@ -94,7 +94,7 @@ export class Logs implements ClusterLogs, AsyncDisposable {
       );
     }
     const firstSlot = begun === undefined ? undefined : slotOfCopies;
-    await this.#create(shard, { logId: begun ?? drawIdentity(), firstSlot });
+    await this.#create(shard, { logId: begun ?? drawId(), firstSlot });
     this.#warn(`the log of ${nameOf(shard)} was created; remove clusterBootstrap now`);
     return await servers.open(name);
   }

@@ -28,7 +28,7 @@ import {
 } from "../../config/cluster.ts";
 import { isLimited } from "../../config/quotas.ts";
 import type { Config } from "../../config/settings.ts";
-import { drawIdentity } from "../../core/backup/store-files.ts";
+import { drawId } from "../../core/backup/store-files.ts";
 import { webhookLimiterOfShard } from "../../core/limiter/limiter.ts";
 import type { Store } from "../../core/store/store.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
@@ -65,7 +65,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
       logger,
       logs,
       filesOf: (shard) => replicaFiles(config, shard),
-      drawLogId: drawIdentity,
+      drawLogId: drawId,
       openReplica: (opening) => openReplicatedShard(parts, self, opening),
       openControl: (opening) => openControl(parts, self, opening),
     }),
@@ -166,7 +166,7 @@ async function openReplicatedShard(
       nodes: clusterMembers(config).map(({ id }) => id),
       rank,
       clock,
-      drawWriter: drawIdentity,
+      drawWriter: drawId,
       flushBytes: config.flushBytes,
       isLimited: isLimited(config.quotas),
       defer,
@@ -199,7 +199,7 @@ async function openControl(
       nodes: clusterMembers(config).map(({ id }) => id),
       rank,
       clock,
-      drawWriter: drawIdentity,
+      drawWriter: drawId,
       shards: config.shards,
       defer,
       openStore: (log) =>
@@ -208,7 +208,7 @@ async function openControl(
           // The metrics of storage are those of tasks.
           metrics: createMetrics({ commandsMax: 1 }),
           shard: undefined,
-          storage: { ...storage, log, identity: shared.logId, isKvLent: true },
+          storage: { ...storage, log, storeId: shared.logId, isKvLent: true },
           onState: (state, fault) => failUnlessElsewhere(parts, state, fault),
         }),
       onChange,
@@ -245,7 +245,7 @@ async function openLed(
     feed,
     limiter: webhookLimiterOfShard(config, clock),
     shard: config.shards === 1 ? undefined : { number: shard, of: undefined },
-    storage: { ...storage, log, identity: shared.logId, isKvLent: true },
+    storage: { ...storage, log, storeId: shared.logId, isKvLent: true },
     onState: (state, fault) => {
       onState(fault);
       failUnlessElsewhere(parts, state, fault);

@@ -1,7 +1,7 @@
 /** The files of the replicas of a cluster node, while nobody has them open. */
 import { existsSync, renameSync } from "node:fs";
 import { resolve } from "node:path";
-import { type Kv, moveToLog, readIdentity, storedPlaceOf } from "@codeq/engine";
+import { type Kv, moveToLog, readStoreId, storedPlaceOf } from "@codeq/engine";
 import type { ReplicaFiles } from "../../cluster/node-log.ts";
 import { controlNumber } from "../../cluster/replicated-shard.ts";
 import type { Config } from "../../config/settings.ts";
@@ -22,7 +22,7 @@ export function replicaFiles(config: Config, shard: number): ReplicaFiles {
     stored: async () => {
       if (!hasReplica(config, name)) return undefined;
       return await withKv((kv) => {
-        const logId = readIdentity(kv);
+        const logId = readStoreId(kv);
         return logId === undefined ? undefined : { logId, ...slotAndEpoch(kv) };
       });
     },

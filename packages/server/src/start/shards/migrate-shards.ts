@@ -152,7 +152,7 @@ async function copy(migration: Migration, folder: string): Promise<void> {
   const [control, ...others] = stores;
   await control?.finish({ shards });
   for (const [shard, store] of others.entries()) {
-    await store.finish({ shards, shard, of: control?.identity });
+    await store.finish({ shards, shard, of: control?.storeId });
   }
 }
 

@@ -29,7 +29,7 @@ async function openLocalShard(parts: LocalShardParts, number: number): Promise<S
     metrics,
     feed,
     storage: await openStorage(number),
-    shard: { number, of: parts.storage.identity },
+    shard: { number, of: parts.storage.storeId },
     onState: (_state, fault) => host?.tellState(fault),
   });
   const close = async (): Promise<void> => opened[Symbol.asyncDispose]();

@@ -41,7 +41,7 @@ export interface StoreParts {
   readonly defer: (run: () => void) => void;
   /** The storage begins or ceases to accept writes. */
   readonly onState: (state: EngineState, fault: FaultError | undefined) => void;
-  /** Which one it is, where there are several, and the identity of the store that knows of them. */
+  /** Which one it is, where there are several, and the id of the store that knows of them. */
   readonly shard?: ShardName | undefined;
   /** Smaller in a simulation, whose few tasks would never reach them. */
   readonly memory?: MemoryLimits | undefined;

@@ -22,8 +22,8 @@ export interface ShardThreadParts {
   readonly config: Config;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The identity of the store that knows of the shards. */
-  readonly identity: number | undefined;
+  /** The id of the store that knows of the shards. */
+  readonly storeId: number | undefined;
 }
 
 /** Resolves when all shards are open; when one cannot be opened, the others are stopped again. */
@@ -58,11 +58,11 @@ class ShardThread implements ShardLink {
   }
 
   open(): Promise<void> {
-    const { config, identity } = this.#parts;
+    const { config, storeId } = this.#parts;
     this.#restarts.started();
     const workerData: ShardThreadData = {
       config: cloneable(config),
-      shard: { number: this.#number, of: identity },
+      shard: { number: this.#number, of: storeId },
     };
     const worker = new Worker(entry, {
       workerData,
