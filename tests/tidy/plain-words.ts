@@ -47,7 +47,7 @@ const clientLibrary = /^packages\/client\/src\//;
 const packages = /^packages\/[^/]+\/src\//;
 /** Folders whose comments have neither; add a folder here when its comments are plain. */
 const plainFolders =
-  /^packages\/(?:(?:engine|protocol|queue|simulated)\/src|server\/src\/(?:cluster|config|core\/(?:control|limiter|outbound|records|store|sweeps)|edge|features\/(?:artifacts|subscriptions|tasks\/streams|webhooks)|telemetry))\//;
+  /^packages\/(?:(?:engine|protocol|queue|simulated)\/src|server\/src\/(?:cluster|config|core\/(?:broker|control|limiter|outbound|records|search|series|shards|store|sweeps)|edge|features\/(?:artifacts|subscriptions|tasks\/streams|webhooks)|telemetry))\//;
 
 export const plainWords: Rule = ({ path, text }) => {
   const comments = plainFolders.test(path) && !isTest(path) ? commentsOf(text) : "";

@@ -145,7 +145,7 @@ export class ReplicatedShard extends LogReplica {
     const onState = (fault: FaultError | undefined): void => {
       // Nothing is wrong with the storage of a node that was deposed, and the routers soon talk to the next leader.
       if (fault?.code === "not_leader" || fault?.code === "unknown") return;
-      for (const host of hosts) host.tellState(fault);
+      for (const host of hosts) host.reportState(fault);
     };
     const opened = await this.#parts.openShard({ log, feed, onState });
     const { broker, scrape } = opened;

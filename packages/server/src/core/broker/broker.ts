@@ -1,7 +1,7 @@
 /**
- * One shard's running queue and its only writer. Every verb loads a task, lets the rules decide and
- * applies the change, without waiting in between, so decisions never race. What it answers becomes true
- * for the world when the change is durable; until then nobody is told.
+ * The broker of one shard and the only writer of its store. Every verb loads a task, lets the rules decide and
+ * applies the change, without waiting in between, so decisions never race. Callers and observers hear of a
+ * change when it is durable.
  */
 
 import type { EngineState } from "@codeq/engine";
@@ -140,15 +140,15 @@ export interface BrokerOptions {
   readonly draw: () => number;
   readonly policy: RetryPolicy;
   readonly retention: Retention;
-  /** Attempts of a task that does not say how many, where no topic does. */
+  /** The attempts of a task when neither the task nor the topic of its queue says how many. */
   readonly maxAttemptsDefault?: number | undefined;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
-  /** How long an endpoint of webhooks may fail before it is disabled; 0 for ever. */
+  /** How long an endpoint of webhooks may fail before it is disabled; 0 for any time. */
   readonly disableEndpointAfterMs: number;
-  /** How the files of tasks are removed that are about to be deleted. */
+  /** Prepares the removal of the files of tasks that are about to be deleted. */
   readonly prepareRemoval: (ids: readonly TaskId[]) => () => Promise<void>;
-  /** Hears of every durable change. */
+  /** Called with every durable change. */
   readonly observe: Observe;
 }
 
@@ -164,14 +164,14 @@ export class Broker implements Queue {
   readonly reads: TaskReads;
   readonly webhooks: Webhooks;
   readonly #search: TaskSearch;
-  /** What happened by the minute and by the hour. */
+  /** The history of every queue by the minute and by the hour. */
   readonly series: QueueSeries;
-  /** Called when memory was rebuilt, after a full disk undid what was not durable. */
+  /** Called when memory was rebuilt after a full disk undid changes that were not durable. */
   readonly onRecovered: Set<() => void> = new Set();
   readonly #options: BrokerOptions;
   readonly #index: MemoryIndex;
   #sequence = 0;
-  /** The group that takes changes now, and what happens when it is durable. */
+  /** The commit group that takes changes now, and what happens when it is durable. */
   #group: unknown;
   #outcome: GroupOutcome;
 
@@ -204,7 +204,7 @@ export class Broker implements Queue {
     store.onRollback = () => this.#recover();
   }
 
-  /** Called with the queue of every task that has moved, in the turn in which that was decided. */
+  /** Called with the queue of every task that has moved, in the event loop turn of the decision. */
   set onMoved(run: (queue: QueueState) => void) {
     this.#index.onMoved = run;
   }
@@ -247,7 +247,7 @@ export class Broker implements Queue {
       payload: keepsPayload ? undefined : input.payload,
       result: undefined,
       payloadHash: input.payloadHash,
-      // With so many in front of it a task is claimed too late to be worth its place in memory.
+      // A task behind so many others is claimed too late to be worth keeping in memory.
       keep: this.#index.queueOf(task).ready(task.priority) < nearMax,
     };
     this.#apply([change], waiter, { task, replayed: false }, item);
@@ -260,7 +260,6 @@ export class Broker implements Queue {
     else claim.refused(fault);
   }
 
-  /** Nobody waits for the answer of the claim any more. */
   cancelClaim(claim: Claim): void {
     this.claims.cancel(claim);
   }
@@ -276,7 +275,7 @@ export class Broker implements Queue {
     item: number,
   ): Refused | undefined {
     const { clock, store } = this.#options;
-    // A full disk passes and the lease with it; a storage that failed acknowledges nothing.
+    // A heartbeat during a full disk counts in memory; a storage that has failed acknowledges nothing.
     const fault = store.state === "full" ? undefined : this.#fault();
     if (fault !== undefined) return fault;
     const task = this.reads.find(of);
@@ -285,7 +284,7 @@ export class Broker implements Queue {
     const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs, ranMs, report });
     if (!outcome.ok) return outcome;
     if (this.leases.get(task.id) === undefined) {
-      // While memory is rebuilt after a full disk, a lease that is not there yet is not lost.
+      // While memory is rebuilt after a full disk, the lease may only be missing for the moment.
       return this.#fault() ?? { code: "not_in_progress" };
     }
     const change = changeOf(task, outcome.value, "extended");
@@ -302,7 +301,7 @@ export class Broker implements Queue {
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
     const how = { because: "nacked", reason: request.reason, waiter, item } as const;
     const refused = this.#return(of, how, (task) =>
-      nack(task, of.owner, request, this.#terms(task)),
+      nack(task, of.owner, request, this.#ruleInput(task)),
     );
     tellRefusal(refused, waiter, item);
   }
@@ -310,12 +309,12 @@ export class Broker implements Queue {
   abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
     const how = { because: "abandoned", reason: "", waiter, item } as const;
     const refused = this.#return(of, how, (task) =>
-      abandon(task, of.owner, request, this.#terms(task)),
+      abandon(task, of.owner, request, this.#ruleInput(task)),
     );
     tellRefusal(refused, waiter, item);
   }
 
-  /** Whether a submission by this owner would be taken, before anything is done for it. */
+  /** Whether a submission by this owner would be accepted. */
   mayFinish(of: OwnedTask, how: Submission["how"]): MayFinish {
     const task = this.reads.find(of);
     if (task === undefined) return "task_unknown";
@@ -324,7 +323,6 @@ export class Broker implements Queue {
     return owned.ok ? { isRepeat: false } : owned.code;
   }
 
-  /** Takes back a claim whose worker was gone before the task could be sent to it. */
   release(of: OwnedTask): void {
     if (this.store.state !== "open") return;
     const task = this.reads.find(of);
@@ -377,7 +375,6 @@ export class Broker implements Queue {
     return undefined;
   }
 
-  /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
     return this.reads.task(tenantId, id);
   }
@@ -396,7 +393,7 @@ export class Broker implements Queue {
     return (await this.outcome(tenantId, id))?.result;
   }
 
-  /** Nothing comes between the look and the wait: what ended before it wakes nobody. */
+  /** Looks and waits in the same turn: a task that ended before wakes no waiter. */
   async awaitResult(
     tenantId: TenantId,
     id: TaskId,
@@ -503,7 +500,7 @@ export class Broker implements Queue {
     return explain(this, this.#options.clock, of);
   }
 
-  /** What there is of a queue, and how fast it is worked on. */
+  /** The counts of a queue, and how fast its tasks end. */
   lookAt(of: QueueName): QueueLook {
     return lookAt(this.queues, of, this.#options.clock);
   }
@@ -528,10 +525,10 @@ export class Broker implements Queue {
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { clock } = this.#options;
     const retention = this.#retentionOf(task);
-    const terms = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
-    // Only memory knows how long a lease lasts that a restart, a stall or a full disk has prolonged.
+    const input = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
+    // Only memory knows the end of a lease that a restart, a stall or a full disk has prolonged.
     const seen = action.kind === "cancel" ? this.reads.withLiveLease(task) : task;
-    const decided = decide(seen, action, terms);
+    const decided = decide(seen, action, input);
     if (!decided.ok) return decided;
     const { after } = decided.value;
     if (after === seen) await this.store.whenDurable(of.id);
@@ -539,7 +536,7 @@ export class Broker implements Queue {
     return { ok: true, task: after as Task };
   }
 
-  /** Both tasks at once, so that neither is without the other. */
+  /** Writes both tasks in one commit, so that neither exists without the other. */
   async #replayAs(task: Task, { payload, ...rest }: ReplayChanges): Promise<Acted> {
     const text = payload ?? this.store.payload(task);
     const payloadBytes = Buffer.byteLength(text);
@@ -571,7 +568,7 @@ export class Broker implements Queue {
     this.store.assertWritable();
     const queue = this.queues.queue(of.tenantId, of.name);
     const { done } = this.store.commitRecords([writeOfPause(of, pause)]);
-    // From now on, like every decision; a full disk that undoes it has memory read again.
+    // Takes effect now, like every decision; when a full disk undoes it, memory is rebuilt.
     queue.pause = pause;
     this.#index.onMoved?.(queue);
     if (pause === undefined) this.claims.serve(queue);
@@ -594,13 +591,13 @@ export class Broker implements Queue {
     return { topic, isNew: before === undefined };
   }
 
-  /** Takes a topic as it is; an older one than it has is left alone. */
+  /** Stores a topic that another shard decided, unless the topic here is newer. */
   async adoptTopic(topic: Topic): Promise<void> {
     this.store.assertWritable();
     const queue = this.queues.queue(topic.tenantId, topic.name);
     if ((queue.topic?.version ?? 0) > topic.version) return;
     const { done } = this.store.commitRecords([writeOfTopic(topic)]);
-    // From now on, like every decision; a full disk that undoes it has memory read again.
+    // Takes effect now, like every decision; when a full disk undoes it, memory is rebuilt.
     this.#setTopic(queue, topic);
     await done;
   }
@@ -616,7 +613,7 @@ export class Broker implements Queue {
   #setTopic(queue: QueueState, topic: Topic | undefined): void {
     this.queues.setTopic(queue, topic);
     this.#index.onMoved?.(queue);
-    // More may be allowed now.
+    // The topic may allow more leases now.
     this.claims.serve(queue);
   }
 
@@ -658,7 +655,7 @@ export class Broker implements Queue {
     return [await writeBackup(this.store, wanted)];
   }
 
-  /** The only shard is the store of everything else as well. */
+  /** Without several shards, one store holds tasks and control records. */
   readBackup({ since }: BackupReading): AsyncGenerator<Buffer> {
     return readBackup(this.store, { store: "control", since: since["control"] });
   }
@@ -683,12 +680,12 @@ export class Broker implements Queue {
     return this.store.isOverloaded;
   }
 
-  /** The lease of this task has ended. */
+  /** Takes the task back from its worker, because its lease has ended. */
   expire(id: TaskId): void {
     this.store.assertWritable();
     const task = this.store.task(id);
     const ranMs = this.leases.ranMs(id);
-    const outcome = task && expireLease(task, { ...this.#terms(task), ranMs });
+    const outcome = task && expireLease(task, { ...this.#ruleInput(task), ranMs });
     if (task === undefined || !outcome?.ok) {
       this.leases.remove(id);
       return;
@@ -697,7 +694,7 @@ export class Broker implements Queue {
     this.#apply(this.#comeBack(task, outcome.value, "expired", isTimeout ? timedOut : ""));
   }
 
-  /** Ends tasks that nobody began in time; one that does not wait any more is left out. */
+  /** Ends tasks that no worker began in time; skips tasks that do not wait any more. */
   lapse(ids: readonly TaskId[]): Promise<void> {
     this.store.assertDeletable();
     const nowMs = this.#options.clock.nowMs();
@@ -711,7 +708,7 @@ export class Broker implements Queue {
     return this.#applied(changes);
   }
 
-  /** Makes these delayed tasks ready together; a position that is not that of its task is left out. */
+  /** Makes these delayed tasks ready in one commit; skips tasks that have another position now. */
   promote(due: readonly Position[]): Promise<void> {
     const { clock, store } = this.#options;
     store.assertWritable();
@@ -725,14 +722,14 @@ export class Broker implements Queue {
     return this.#applied(changes);
   }
 
-  /** Removes terminal tasks and all that belongs to them, together. */
+  /** Removes tasks that have ended, with everything that belongs to them, in one commit. */
   async delete(tasks: readonly Task[]): Promise<void> {
     this.store.assertDeletable();
-    // Looked for now, for afterwards nobody would know of them; no result may name a file that is gone.
+    // The files are listed before the tasks that name them are gone, and removed after that is durable.
     const removeFiles = this.#options.prepareRemoval(tasks.map(({ id }) => id));
     const changes: Change[] = [];
     for (const id of new Set(tasks.map((task) => task.id))) {
-      // It may have been deleted since it was read.
+      // The task may have been deleted since it was read.
       const task = this.store.task(id);
       if (task?.place.in !== "dead" && task?.place.in !== "done") continue;
       changes.push(changeOf(task, undefined, "deleted"));
@@ -758,7 +755,7 @@ export class Broker implements Queue {
     for (const listener of this.onRecovered) listener();
   }
 
-  /** Why nothing can be written now, or not even what ends a task. */
+  /** Why the store accepts no writes now; with `isAnEnd`, why it does not accept the end of a task either. */
   #fault(isAnEnd = false): FaultError | undefined {
     if (this.store.state === "open") return undefined;
     try {
@@ -788,7 +785,7 @@ export class Broker implements Queue {
     return seconds === 0 ? retention : { ...retention, doneMs: seconds * 1000 };
   }
 
-  #terms(task: Task): {
+  #ruleInput(task: Task): {
     nowMs: number;
     seq: number;
     draw: number;
@@ -830,7 +827,7 @@ export class Broker implements Queue {
     return [{ ...change, keep: false }, ...(copy === undefined ? [] : [copy])];
   }
 
-  /** The task that goes where the topic sends dead letters. One that is a copy itself is not copied again. */
+  /** A copy of a dead letter for the queue that the topic names. A copy is not copied again. */
   #copyOf(dead: Task): Change | undefined {
     const command = this.#topicOf(dead)?.policy.deadLetterTopicRef ?? "";
     if (command === "" || dead.repairs?.isCopy || dead.place.in !== "dead") return undefined;
@@ -865,8 +862,8 @@ export class Broker implements Queue {
   }
 
   /**
-   * The one way in which anything changes: the store has it, memory follows, whoever waits for work is
-   * served. Observers hear of it and the waiter gets its answer when it is durable.
+   * The only way to change tasks: writes to the store, updates memory and serves waiting claims. Observers and
+   * the waiter are notified when the changes are durable.
    */
   #apply<Answer>(
     changes: readonly Change[],
@@ -881,7 +878,7 @@ export class Broker implements Queue {
       group.wait(this.#outcome);
     }
     const outcome = this.#outcome;
-    // Before anything that follows from it is decided, so that it is told first.
+    // Added before serving claims adds changes that follow from these.
     for (let at = 0; at < changes.length; at++) outcome.add(changes[at] as Change);
     if (waiter !== undefined) outcome.answer(waiter, answer as Answer, item);
     if (changes.length === 1) {
@@ -890,7 +887,7 @@ export class Broker implements Queue {
       return;
     }
     const queues = changes.map((change) => this.#index.apply(change));
-    // Only now, so that a waiting claim gets the best of them and not the first.
+    // Served after all changes are in memory, so that a waiting claim gets the best task and not the first.
     for (const [at, change] of changes.entries()) {
       this.#serve(change, queues[at] as ReturnType<MemoryIndex["apply"]>);
     }
@@ -902,7 +899,7 @@ export class Broker implements Queue {
     if (this.quotas.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
   }
 
-  /** The same as a promise, for what is not in a hurry. */
+  /** Resolves when the changes are durable. */
   #applied(changes: readonly Change[]): Promise<void> {
     if (changes.length === 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
@@ -924,7 +921,7 @@ export class Broker implements Queue {
     return undefined;
   }
 
-  /** Answers with the task that the idempotency key stands for; false when it stands for none. */
+  /** Answers with the task that has the idempotency key; false when there is none. */
   #replay(input: NewTask, waiter: Waiter<Enqueued>, item: number): boolean {
     const { tenantId, idempotencyKey } = input;
     const entry = unlessDamaged(() => this.store.idempotency(tenantId, idempotencyKey));
@@ -941,7 +938,7 @@ export class Broker implements Queue {
     }
     const task = this.store.task(match.value);
     if (task === undefined) {
-      // Another task must not take the place of one that is there.
+      // A task that exists but cannot be read must not be replaced by another.
       const damage = unlessDamaged(() => this.store.assertReadable(match.value));
       if (damage instanceof FaultError) waiter.refused(damage, item);
       return damage instanceof FaultError;
@@ -969,7 +966,7 @@ export class Broker implements Queue {
   }
 }
 
-/** Reads, or answers the damage that was found. */
+/** Returns the fault when the read finds damage. */
 function unlessDamaged<Value>(read: () => Value): Value | FaultError {
   try {
     return read();

@@ -9,11 +9,11 @@ import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
 import { eventsOf } from "../search/feed-events.ts";
 
 export class ChangeObservers {
-  /** Called when a task ended, with when it has to go; undefined for never. */
+  /** Called when a task ended, with the end of its retention; undefined for never. */
   onEnd: (expiresMs: number | undefined) => void = () => {};
-  /** Called when a task waits that has to be begun by a moment. */
+  /** Called when a task waits that has to begin before a deadline. */
   onStartBy: (startByMs: number) => void = () => {};
-  /** Called when a task ended that wants its result sent somewhere. */
+  /** Called when a task with a webhook ended. */
   onWebhook: (dueMs: number) => void = () => {};
   readonly #events: Events;
   readonly #feed: Feed;

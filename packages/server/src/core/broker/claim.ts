@@ -1,6 +1,6 @@
 /**
- * A claim in one object: the request of a worker, its place in line while there is no work, and the receiver
- * of the answer. It is answered once, with no tasks when its time is up.
+ * A claim in one object: the request of a worker, its position in the wait lists while there is no work, and the
+ * receiver of the answer. It is answered once, with no tasks when its time is up.
  */
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { ClaimedTask, Refused, Waiter } from "./verbs.ts";
@@ -23,19 +23,19 @@ export abstract class Claim implements Waiter<readonly ClaimedTask[]> {
   readonly queues: readonly string[] | undefined;
   readonly leaseMs: number;
   readonly count: number;
-  /** How many its caller's rate limit leaves of that. */
+  /** How many of `count` the rate limit of the caller allows. */
   counted: number;
   readonly waitMs: number;
-  /** Grows with every claim that waits; written by the lines, like what follows. */
+  /** Grows with every claim that waits. WaitingClaims sets this field and the next ones. */
   ticket = 0;
   isWaiting = false;
   waitLists: readonly WaitList[] = [];
-  /** On the monotonic clock: until when it waits, for who takes it out of line and puts it back. */
+  /** When the wait ends, on the monotonic clock; a router needs it to continue the wait. */
   waitUntilMs = 0;
   cancelTimer: (() => void) | undefined = undefined;
-  /** Nobody waits for the answer any more. */
+  /** The caller has gone. */
   isCancelled = false;
-  /** Its tasks are decided, and on their way. */
+  /** The tasks are decided, and on their way. */
   isServed = false;
 
   constructor(request: ClaimRequest) {
@@ -48,7 +48,7 @@ export abstract class Claim implements Waiter<readonly ClaimedTask[]> {
     this.waitMs = request.waitMs;
   }
 
-  /** Called in the turn in which the tasks became durable. */
+  /** Called in the event loop turn in which the tasks became durable. */
   abstract durable(tasks: readonly ClaimedTask[]): void;
   abstract refused(why: Refused): void;
 }

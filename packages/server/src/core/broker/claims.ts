@@ -1,6 +1,6 @@
 /**
  * Hands out ready tasks: highest priority first over all requested queues, then the task that has been ready
- * longest. Claims that find nothing wait in line and are served in order, in the turn in which a task
+ * longest. Claims that find nothing wait and are served in order, in the event loop turn in which a task
  * becomes ready; they are answered when that is durable. A tenant never has more leases than its quota
  * allows: its claims get what is left, and wait for leases to end.
  */
@@ -34,19 +34,19 @@ interface Take {
   readonly nowMs: number;
   readonly changes: Change[];
   readonly tasks: ClaimedTask[];
-  /** Of the payloads. */
+  /** The size of the payloads. */
   bytes: number;
-  /** Tasks that were ended instead, because nobody had begun them in time. */
+  /** Tasks that were ended instead, because no worker had begun them in time. */
   lapses: number;
 }
 
-/** How much is read when a window runs low, and when nothing of it is in memory yet. */
+/** How many entries are read when a window runs low, and when nothing of it is in memory yet. */
 const refillEntries = 4096;
 const firstRefillEntries = 128;
 const refillBelow = 1024;
-/** Payloads of one claim together, so that an answer stays of a size that clients can take. */
+/** All payloads of one claim together, so that clients can take the answer. */
 const claimBytesMax = 3 * 1024 * 1024;
-/** Tasks past their time to live that a claim ends at once; it goes on when that is durable. */
+/** How many tasks past their time to live a claim ends before it waits until that is durable. */
 const lapsesMax = 100;
 const nothing: readonly ClaimedTask[] = [];
 const noQueues: readonly QueueState[] = [];
@@ -56,16 +56,16 @@ export interface ClaimsParts {
   readonly store: Store;
   readonly queues: Queues;
   readonly quotas: TenantQuotas;
-  /** Carries out what a claim gets and answers it with the tasks. */
+  /** Applies the changes of a claim and answers the claim with the tasks. */
   readonly give: (changes: readonly Change[], claim: Claim, tasks: readonly ClaimedTask[]) => void;
-  /** Ends a task that nobody began in time, now; the promise is for when that is durable. */
+  /** Ends a task that no worker began in time; resolves when that is durable. */
   readonly lapse: (id: TaskId) => Promise<void>;
 }
 
 export class Claims {
   readonly waiting: WaitingClaims;
   readonly #parts: ClaimsParts;
-  /** Changes when memory is rebuilt, so that a scan that began before is not mixed into it. */
+  /** Grows when memory is rebuilt, so that the results of an older scan are dropped. */
   #generation = 0;
 
   constructor(parts: ClaimsParts) {
@@ -73,9 +73,9 @@ export class Claims {
     this.waiting = new WaitingClaims(parts.clock, parts.queues);
   }
 
-  /** Up to `count` tasks, as soon as there is one; none when the wait is over. */
+  /** Answers with up to `count` tasks as soon as there is one, and with none when the wait is over. */
   claim(claim: Claim): void {
-    // Its caller may have gone before it asked, or while the disk was read.
+    // The caller may have gone before the claim, or while the disk was read.
     if (claim.isCancelled) {
       claim.durable(nothing);
       return;
@@ -93,19 +93,19 @@ export class Claims {
     else claim.durable(nothing);
   }
 
-  /** Nobody waits for the answer any more: it is none, unless tasks are on their way already. */
+  /** The caller has gone: answers with no tasks, unless tasks are on their way already. */
   cancel(claim: Claim): void {
     claim.isCancelled = true;
     this.waiting.finish(claim);
   }
 
-  /** Work may have become ready in the queue: serves whoever waits for it. */
+  /** Serves waiting claims, because tasks of the queue may have become ready. */
   serve(queue: QueueState): void {
     if (queue.tenant.isHeldBack) this.serveHeldBack(queue);
     else this.#serveFrom(queue);
   }
 
-  /** A lease may have ended: serves those of the tenant who were held back for lack of one. */
+  /** Serves claims of the tenant that its lease quota held back, because a lease may have ended. */
   serveHeldBack({ tenant, tenantId }: QueueState): void {
     if (!tenant.isHeldBack || this.#parts.quotas.leasesLeft(tenantId) === 0) return;
     tenant.isHeldBack = false;
@@ -117,7 +117,7 @@ export class Claims {
       const served = this.#serve(claim);
       if (served === false) return;
       if (served === true) continue;
-      // When reading fails, whoever asks next meets the same failure and reports it.
+      // The next claim meets the same failure and reports it.
       served.then(
         () => this.#serveFrom(work),
         () => {},
@@ -126,7 +126,7 @@ export class Claims {
     }
   }
 
-  /** Who has waited longest for work of the queue, or of all queues of a tenant, while there is some. */
+  /** The claim that has waited longest for the queue, or for any queue of a tenant, if there is work. */
   #next(work: QueueState | TenantState): Claim | undefined {
     if (work instanceof QueueState)
       return work.topPriority >= 0 ? this.waiting.next(work) : undefined;
@@ -140,20 +140,20 @@ export class Claims {
     return oldest;
   }
 
-  /** Memory is about to be rebuilt: what was read before is not mixed into it. */
+  /** Ends all waits and drops the results of scans under way, because memory is about to be rebuilt. */
   restart(): void {
     this.#generation += 1;
     this.waiting.finishAll();
   }
 
-  /** How many tasks the tenant may be given now, or what keeps it from getting any. */
+  /** How many tasks the tenant may get now, or why it may get none. */
   allowance(tenantId: TenantId): number | "storage" | "lease_quota" {
     const { store, quotas } = this.#parts;
     if (store.state !== "open") return "storage";
     return quotas.leasesLeft(tenantId) || "lease_quota";
   }
 
-  /** Gives the claim what there is: whether there was anything, or what has to be read first. */
+  /** Serves the claim: whether there was a task, or a promise of what has to be read first. */
   #serve(claim: Claim): boolean | Promise<void> {
     const { queues } = this.#parts;
     const allowed = this.allowance(claim.tenantId);
@@ -176,7 +176,7 @@ export class Claims {
       if (next === "nothing") break;
       if (next === "more") continue;
       if (tasks.length === 0) return next;
-      // Whoever asks next meets the same failure and reports it.
+      // The next claim meets the same failure and reports it.
       next.catch(() => {});
       break;
     }
@@ -191,7 +191,7 @@ export class Claims {
     return true;
   }
 
-  /** What the claim took is leased, and need not be set aside any more. */
+  /** The tasks of the claim count as leased now, so their reservations end. */
   #countedAsLeases(tasks: readonly ClaimedTask[]): void {
     for (const { task } of tasks) {
       const queue = this.#parts.queues.find(task.tenantId, queueOf(task.command));
@@ -199,7 +199,7 @@ export class Claims {
     }
   }
 
-  /** Takes one task of what was asked for; what is answered instead has to be waited for first. */
+  /** Takes one of the requested tasks; a promise has to be awaited before the next try. */
   #takeNext(requested: readonly QueueState[], take: Take): "more" | "nothing" | Promise<void> {
     const pick = topOf(requested);
     if (pick === undefined) return "nothing";
@@ -212,11 +212,11 @@ export class Claims {
     return "more";
   }
 
-  /** A task was ended instead of being taken. */
+  /** Counts a task that was ended instead of being taken. */
   #lapsed(ending: Promise<void>, take: Take): "more" | Promise<void> {
     take.lapses += 1;
     if (take.lapses === lapsesMax) return ending;
-    // What could not be ended here is ended by the sweep.
+    // The sweep ends tasks that could not be ended here.
     ending.catch(() => {});
     return "more";
   }
@@ -227,7 +227,7 @@ export class Claims {
     take.changes.push(changeOf(task, outcome.value, "claimed"));
     take.tasks.push({ task: outcome.value, payload });
     take.bytes += payload.length;
-    // Until the claim is carried out, so that it does not take more than the topic allows.
+    // Reserved until the claim is applied, so that the claim does not exceed the limit of the topic.
     if (queue.isLimited) queue.reserve(1);
   }
 
@@ -247,8 +247,8 @@ export class Claims {
   }
 
   /**
-   * The oldest task of the window, unless the record says that it is somewhere else by now; ends it when its
-   * time to live is over.
+   * Takes the oldest task of the window; undefined when its record says that it is not ready any more. Ends the
+   * task instead when its time to live is over.
    */
   #takeReady({ queue, priority }: Pick, nowMs: number): ClaimedTask | Promise<void> | undefined {
     const { queues, store } = this.#parts;
@@ -258,10 +258,10 @@ export class Claims {
     if (task?.extras !== undefined && hasLapsed(task, nowMs)) return this.#parts.lapse(task.id);
     const taken = queues.take(queue, priority);
     const brought = window.bringNear();
-    // Ahead of need: what was not read by then is read one by one.
+    // Read ahead; tasks that are claimed before they were read are read one by one.
     if (brought.length > 0) store.readAhead(brought).catch(() => {});
     if (window.size < refillBelow && queue.ready(priority) > window.size + 1) {
-      // A claim that needs it reads again, and reports when that fails.
+      // A claim that needs the refill reads again and reports the failure.
       this.#refill(queue, priority).catch(() => {});
     }
     if (taken === undefined) return undefined;
@@ -269,7 +269,7 @@ export class Claims {
     if (task !== undefined && !isThere) return undefined;
     const payload = task && store.wholePayload(task);
     if (task === undefined || payload === undefined) {
-      // What cannot be read must not be offered again and again.
+      // A task that cannot be read must not be offered again and again.
       store.setAsideReady({ name: queue.name, tenantId: queue.tenantId, priority }, taken);
       queue.addReady(priority, -1);
       return undefined;
@@ -283,7 +283,7 @@ export class Claims {
     return place?.in === "ready" && place.seq === number;
   }
 
-  /** Reads what comes next of every queue that may have the next task and has none in memory. */
+  /** Refills every queue that may have the next task and has none in memory. */
   #refillAll(queues: readonly QueueState[], priority: number): Promise<void> {
     const reading = queues
       .filter((queue) => queue.ready(priority) > 0 && queue.window(priority).size === 0)
@@ -307,7 +307,7 @@ export class Claims {
     const window = queue.window(priority);
     const newest = window.beginRefill();
     const { departures } = window;
-    // The exact count keeps the scan from walking on over deleted keys behind the last live one.
+    // The exact count keeps the scan from walking over the deleted keys behind the last live key.
     const onDisk = queue.ready(priority) - window.size;
     const isFirst = window.coveredTo === 0;
     const most = isFirst ? firstRefillEntries : refillEntries;
@@ -339,7 +339,7 @@ export function topOf(queues: readonly QueueState[]): Pick | undefined {
     const queue = queues[at] as QueueState;
     const top = queue.topPriority;
     if (top < 0 || top < priority) continue;
-    // What is not in memory may be older than everything that is.
+    // Tasks on disk may be older than all tasks in memory.
     const seq = queue.window(top).headSeq ?? Number.NEGATIVE_INFINITY;
     if (top > priority || seq < bestSeq) {
       best = queue;
@@ -350,7 +350,7 @@ export function topOf(queues: readonly QueueState[]): Pick | undefined {
   return best && { queue: best, priority };
 }
 
-/** A store that contradicts itself is answered as one that has failed. */
+/** A store that contradicts itself counts as failed. */
 function asFault(error: unknown): FaultError {
   if (error instanceof FaultError) return error;
   return new FaultError("storage_failed", error instanceof Error ? error.message : String(error));

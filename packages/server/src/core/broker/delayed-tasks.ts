@@ -3,7 +3,7 @@
  *
  * For every queue there is a position in its delayed index up to which all tasks are in memory. A
  * task beyond it is only on disk. When the time of that position comes, and every task in memory up
- * to that time has been taken, the next stretch is read. So a reading always brings something on.
+ * to that time has been taken, the next stretch is read. So every reading makes progress.
  */
 import type { TaskId } from "@codeq/queue";
 import { type HeapItem, IndexedHeap } from "../indexed-heap.ts";
@@ -18,14 +18,14 @@ export interface DelayedItem extends HeapItem {
 
 const stretchTasks = 2000;
 
-/** The reading of one queue: when it happens, and what arrived while it did. */
+/** The reading of one queue: when it happens, and which tasks arrived meanwhile. */
 interface Reading {
   readonly item: DelayedItem;
   arrived: { readonly dueMs: number; readonly id: TaskId }[] | undefined;
 }
 
 export class DelayedTasks {
-  /** Called when something is due earlier than everything else; the time is on the wall clock. */
+  /** Called with the time, on the wall clock, of an item that is due earlier than all others. */
   onDue: (wallMs: number) => void = () => {};
   readonly #store: Store;
   readonly #entriesMax: number;
@@ -59,7 +59,7 @@ export class DelayedTasks {
     if (item !== undefined) this.drop(item);
   }
 
-  /** Takes an item out of memory, also one that is not the newest of its task. */
+  /** Takes an item out of memory, also when it is not the newest item of its task. */
   drop(item: DelayedItem): void {
     if (item.id !== undefined && this.#byId.get(item.id) === item) this.#byId.delete(item.id);
     this.#tasks.remove(item);
@@ -134,13 +134,13 @@ export class DelayedTasks {
     if (this.first() === item) this.onDue(item.dueMs);
   }
 
-  /** Gives the tasks that are due last back to the disk, whichever queues they are of. */
+  /** Drops the tasks that are due last from memory, over all queues; they stay on disk. */
   #shrink(): void {
     const items = [...this.#byId.values()].sort((a, b) => a.dueMs - b.dueMs);
     const cut = new Set<QueueState>();
     for (const item of items.slice(this.#entriesMax >>> 1)) {
       const { queue, dueMs } = item;
-      // What is known of a queue that is being read changes when the reading ends.
+      // A reading under way sets the covered position of its queue when it ends.
       if (this.#readings.get(queue)?.arrived !== undefined) continue;
       this.drop(item);
       if (cut.has(queue)) continue;
@@ -151,7 +151,7 @@ export class DelayedTasks {
   }
 }
 
-/** Whether a task stands behind a position in the delayed index of its queue. */
+/** Whether a task comes after a position in the delayed index of its queue. */
 function isBehind(task: Position, position: Position | undefined): boolean {
   if (position === undefined || task.number > position.number) return true;
   return task.number === position.number && task.id > position.id;

@@ -1,19 +1,18 @@
 /**
  * What happens when a group of changes is durable: observers get the changes in the order of the decisions,
- * then the callers are answered. When the group fails, only the callers are told. Nobody is told anything
- * before.
+ * then the callers are answered. When the group fails, only the callers hear of it.
  */
 import type { CommitWaiter, FaultError } from "@codeq/engine";
 import type { Change } from "@codeq/queue";
 import type { Waiter } from "./verbs.ts";
 
-/** Hears of every durable change, once. */
+/** Called with every durable change, once. */
 export type Observe = (change: Change) => void;
 
 export class GroupOutcome implements CommitWaiter {
   readonly #observe: Observe;
   readonly #changes: Change[] = [];
-  // Side by side instead of an object for each, since all of them live until the disk has answered.
+  // Three arrays instead of objects, because all entries live until the disk has answered.
   readonly #waiters: Waiter<unknown>[] = [];
   readonly #answers: unknown[] = [];
   readonly #items: number[] = [];
@@ -48,7 +47,7 @@ export class GroupOutcome implements CommitWaiter {
         bugs.push(error);
       }
     }
-    // After all others were told: what one of them did wrong is not theirs.
+    // Thrown after all others were notified, so that a bug of one caller does not affect the others.
     if (bugs.length > 0) throw bugs[0];
   }
 

@@ -11,27 +11,27 @@ export interface Lease extends HeapItem {
   readonly id: TaskId;
   readonly tenantId: TenantId;
   readonly workerId: WorkerId;
-  /** When it began and, as far as a restart leaves it known, was last extended, on the wall clock. */
+  /** When the lease began and was last extended, on the wall clock; a restart forgets extensions. */
   readonly sinceMs: number;
   seenMs: number;
   /** When the attempt began, on the monotonic clock. */
   startedMs: number;
   /** The end as users see it, on the wall clock. */
   untilMs: number;
-  /** How long it was last given for. */
+  /** The length of the last grant or extension. */
   leaseMs: number;
   /** Its neighbours in the chain of its tenant. */
   previous: Lease | undefined;
   next: Lease | undefined;
 }
 
-/** The least a lease has left after time in which the server did not run, whatever its length. */
+/** The least time that a lease has left after the server did not run, whatever its length. */
 const graceMsMin = 5000;
 
 /** Leases that are looked at to answer which workers hold some; this takes some milliseconds. */
 const reportedMax = 100_000;
 
-/** Shorter ones are common on a busy machine, and a grace for each would keep leases from ending. */
+/** Shorter stalls are common on a busy machine; a grace for each would keep leases from ending. */
 const longStallMs = 1000;
 
 /** A worker that could not reach the server gets the time of one heartbeat to come back. */
@@ -40,11 +40,11 @@ export function graceMsOf(leaseMs: number): number {
 }
 
 export class Leases {
-  /** Called when a lease ends earlier than every other. */
+  /** Called with the end of a lease that ends before all others. */
   onDue: (monotonicMs: number) => void = () => {};
   readonly #clock: Clock;
   readonly #byId: Map<TaskId, Lease> = new Map();
-  /** The newest of each tenant; the others follow from it, because a chain costs less than a set. */
+  /** The newest lease of each tenant, which links to the others: a chain costs less than a set. */
   readonly #newest: Map<TenantId, Lease> = new Map();
   #heap: IndexedHeap<Lease> = new IndexedHeap();
 
@@ -86,7 +86,7 @@ export class Leases {
     return { workers: [...found.values()], isPartial: false };
   }
 
-  /** Starts the lease that the record tells of; `leastMs` is the least it has from now on. */
+  /** Starts the lease of a task; the lease lasts at least `leastMs` from now on. */
   add(task: Task, leastMs: number): void {
     if (task.place.in !== "leased") return;
     const nowMs = this.#clock.monotonicMs();
@@ -115,13 +115,13 @@ export class Leases {
     this.#announce(lease);
   }
 
-  /** How long the attempt has been under way, without the time in which the server did not run. */
+  /** How long the attempt has run, without the time in which the server did not run. */
   ranMs(id: TaskId): number {
     const lease = this.#byId.get(id);
     return lease === undefined ? 0 : this.#clock.monotonicMs() - lease.startedMs;
   }
 
-  /** Starts the lease anew, as the record says. */
+  /** Extends the lease, as the record says. */
   extend({ id, place }: Task): void {
     const lease = this.#byId.get(id);
     if (lease === undefined || place.in !== "leased") return;
@@ -135,16 +135,16 @@ export class Leases {
   }
 
   /**
-   * The server did not run for so long: that time does not count. After a stall that may have cost
-   * workers their connections, every lease has the grace of a restart at least.
+   * Extends all leases by the time in which the server did not run. After a stall that may have cost workers
+   * their connections, every lease has at least the grace of a restart.
    */
   prolong(stalledMs: number): void {
     const byMs = Math.ceil(stalledMs);
-    // All of them before the heap compares any.
+    // All leases move before the heap compares two of them.
     for (const lease of this.#byId.values()) shift(lease, byMs);
     const resumedMs = this.#clock.monotonicMs() - stalledMs + byMs;
     for (const lease of this.#byId.values()) {
-      // Given after the stall, before anybody had noticed it.
+      // This lease began after the stall, before the stall was noticed.
       if (lease.startedMs <= resumedMs) continue;
       shift(lease, -byMs);
       this.#heap.update(lease);
@@ -152,7 +152,7 @@ export class Leases {
     if (stalledMs >= longStallMs) this.giveGrace();
   }
 
-  /** Every lease has the grace of a restart at least, from now on. */
+  /** Gives every lease at least the grace of a restart. */
   giveGrace(): void {
     const nowMs = this.#clock.monotonicMs();
     for (const lease of this.#byId.values()) {

@@ -26,7 +26,7 @@ export class MemoryIndex {
     return this.queues.queue(task.tenantId, queueOf(task.command));
   }
 
-  /** Follows a change; returns the queue that its task is in now. */
+  /** Applies a change; returns the queue that the task is in now. */
   apply({ before, after, because }: Change): QueueState {
     const queue = this.queueOf((after ?? before) as Task);
     if (because === "edited") {
@@ -48,7 +48,7 @@ export class MemoryIndex {
     return queue;
   }
 
-  /** Its queue may be another one now; what kept its turn is where it was. */
+  /** An edit may move a task to another queue; a task that keeps its turn stays where it is. */
   #edit(queue: QueueState, before: Task, after: Task): void {
     const from = this.queueOf(before);
     if (from !== queue || before.place !== after.place) {
@@ -56,7 +56,7 @@ export class MemoryIndex {
       this.#enter(queue, after);
     }
     for (const each of new Set([from, queue])) this.queues.flows.count(each.flow, "edited", after);
-    // Its payload may have another size.
+    // The payload may have another size.
     this.onMoved?.(from);
     if (from !== queue) this.onMoved?.(queue);
   }
@@ -87,7 +87,7 @@ export class MemoryIndex {
   #leave(queue: QueueState, task: Task, because: Cause): void {
     switch (task.place.in) {
       case "ready":
-        // A claim has taken it out of its window and has accounted for it.
+        // A claim takes the task out of its window and updates the count.
         if (because !== "claimed") this.queues.depart(queue, task.priority, task.place.seq);
         return;
       case "delayed":

@@ -15,7 +15,7 @@ interface Block {
 
 export class PackedPositions {
   #blocks: Block[] = [];
-  /** In the first block, and in the last. */
+  /** The first entry in the first block, and the end in the last block. */
   #first = 0;
   #end = 0;
   #spare: Block | undefined;
@@ -25,7 +25,7 @@ export class PackedPositions {
     return (this.#blocks.length - 1) * blockEntries + this.#end - this.#first;
   }
 
-  /** False when the id is not of the usual form. */
+  /** False when the id is not a UUID in canonical form. */
   push(number: number, id: TaskId): boolean {
     if (!parseId(id)) return false;
     let block = this.#blocks.at(-1);

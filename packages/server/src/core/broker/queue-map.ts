@@ -10,13 +10,13 @@ export interface WaitingQueue {
   readonly tenantId: TenantId;
   readonly tenant: TenantQueues<WaitingQueue>;
   readonly waiters: WaitList;
-  /** There is nothing to know of the queue. */
+  /** The queue has no tasks, no waiting claims and no settings. */
   readonly isIdle: boolean;
 }
 
 export class TenantQueues<Queue> {
   readonly queues: Map<string, Queue> = new Map();
-  /** Claims for whatever queue has work. */
+  /** Claims for any queue of the tenant. */
   readonly anyWaiters: WaitList = new WaitList();
   /** In how many wait lists its claims are. */
   waiting = 0;

@@ -12,18 +12,18 @@ import { QueueMap, TenantQueues, type WaitingQueue } from "./queue-map.ts";
 import { ReadyWindow } from "./ready-window.ts";
 import { WaitList } from "./wait-list.ts";
 
-/** Of all windows together: 24 bytes each, behind the first few thousand of a window. */
+/** Entries of all windows together; an entry behind the first few thousand of a window takes 24 bytes. */
 const allWindowsEntriesMax = 1_048_576;
-/** What a window may always read, so that every queue gets on however many there are. */
+/** Entries that a window may always read, so that every queue makes progress however many there are. */
 const refillRoomMin = 16;
 
 export class QueueState implements WaitingQueue {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly tenant: TenantState;
-  /** Just this one, for claims that ask for no other. */
+  /** Only this queue, for claims that ask for no other. */
   readonly alone: readonly QueueState[] = [this];
-  /** By priority; made when the first task of it arrives. */
+  /** By priority; a window is made when its first task arrives. */
   readonly #windows: (ReadyWindow | undefined)[] = [];
   readonly waiters: WaitList = new WaitList();
   readonly flow: QueueFlow;
@@ -37,9 +37,9 @@ export class QueueState implements WaitingQueue {
   #leasedMax = Number.POSITIVE_INFINITY;
   /** Leases that a claim under way is about to take; counted only where there is a limit. */
   #reserved = 0;
-  /** Of the ready bits, those of which something may be claimed: all, or none. */
+  /** A mask of the ready bits: all bits while claims may take tasks, otherwise none. */
   #claimable = -1;
-  /** Position up to which delayed tasks are in memory; `everything` when all are. */
+  /** The position up to which delayed tasks are in memory; `everything` when all are. */
   delayedCoveredTo: Position | undefined = everything;
   /** The refills under way, by priority. */
   readonly refills: (Promise<void> | undefined)[] = [];
@@ -55,7 +55,7 @@ export class QueueState implements WaitingQueue {
     return this.#counts;
   }
 
-  /** What the store says, before anything has changed. */
+  /** Sets the counts from the store, before the first change. */
   recover(counts: Counts): void {
     for (const [priority, count] of counts.ready.entries()) this.addReady(priority, count);
     this.addDelayed(counts.delayed);
@@ -81,7 +81,7 @@ export class QueueState implements WaitingQueue {
     return this.#readyTotal;
   }
 
-  /** The highest priority that has tasks to claim; -1 when none has, it is paused, or at its limit. */
+  /** The highest priority with tasks to claim; -1 when there are none, and when the queue is paused or at its limit. */
   get topPriority(): number {
     return 31 - Math.clz32(this.#readyBits & this.#claimable);
   }
@@ -105,7 +105,7 @@ export class QueueState implements WaitingQueue {
     this.#offer();
   }
 
-  /** Whether only so many tasks may be leased. */
+  /** Whether the topic limits how many tasks may be leased. */
   get isLimited(): boolean {
     return this.#leasedMax !== Number.POSITIVE_INFINITY;
   }
@@ -114,7 +114,7 @@ export class QueueState implements WaitingQueue {
     return this.#counts.leased + this.#reserved >= this.#leasedMax;
   }
 
-  /** A claim is about to take so many of a limited queue. */
+  /** Reserves leases of a limited queue for a claim under way. */
   reserve(change: number): void {
     this.#reserved += change;
     this.#offer();
@@ -152,7 +152,7 @@ export class QueueState implements WaitingQueue {
     this.#counts.failed += change;
   }
 
-  /** The tasks that are next in line, one of each priority whose head is in memory. */
+  /** The next task of each priority whose head is in memory. */
   *heads(): Generator<TaskId> {
     for (const window of this.#windows) {
       const id = window?.headId;
@@ -168,7 +168,7 @@ export class QueueState implements WaitingQueue {
   }
 }
 
-/** Behind every position in the delayed index. */
+/** A position after all others in the delayed index. */
 export const everything: Position = { number: Number.POSITIVE_INFINITY, id: "" as TaskId };
 
 export class TenantState extends TenantQueues<QueueState> {
@@ -209,13 +209,13 @@ export class Queues extends QueueMap<QueueState, TenantState> {
     queue.addReady(priority, 1);
   }
 
-  /** A task is not ready any more, and no claim has taken it. */
+  /** Removes a task that is not ready any more without having been claimed. */
   depart(queue: QueueState, priority: number, seq: number): void {
     if (queue.window(priority).leave(seq)) this.windowEntries -= 1;
     queue.addReady(priority, -1);
   }
 
-  /** Takes the oldest task of the window; the caller accounts for it. */
+  /** Takes the oldest task of the window; the caller updates the count. */
   take(queue: QueueState, priority: number): Position | undefined {
     const taken = queue.window(priority).take();
     if (taken !== undefined) this.windowEntries -= 1;

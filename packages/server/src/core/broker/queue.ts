@@ -1,6 +1,5 @@
 /**
- * The interface of operations and transports to the running queue: one broker in this thread, or a router
- * over several brokers elsewhere.
+ * The interface of operations and transports to the broker: one in this thread, or a router over several shards.
  */
 import type { EngineState } from "@codeq/engine";
 import type {
@@ -39,7 +38,7 @@ import type {
 } from "./verbs.ts";
 import type { Webhooks } from "./webhooks.ts";
 
-/** What operations ask for without hurry; the comments are at the methods of the broker. */
+/** Verbs that are not on the path of every task; see the methods of the class for their meaning. */
 type Asked = Offered<
   Pick<
     Broker,
@@ -55,31 +54,31 @@ type Asked = Offered<
 type AskedWebhooks = Offered<Pick<Webhooks, keyof typeof webhookRouting | "changeSecrets">>;
 
 export interface Queue extends Asked {
-  /** Whether it takes changes; of several shards the best, since the others refuse only what is theirs. */
+  /** Whether the storage accepts changes; of several shards the best state, since each refuses only its own calls. */
   readonly state: EngineState;
-  /** True when changes arrive faster than they can be written for so long that memory fills. */
+  /** Changes have arrived faster than they can be written for so long that memory fills. */
   readonly isOverloaded: boolean;
-  /** A shard does not answer: what is counted now is without its tasks. */
+  /** A shard does not answer, so its tasks are missing in counts. */
   readonly isPartial: boolean;
-  /** How each of several shards is; empty for a queue without. */
+  /** The state of each shard; empty without shards. */
   readonly shards: readonly ShardState[];
 
   enqueue(input: NewTask, waiter: Waiter<Enqueued>, item?: number): void;
   claim(claim: Claim): void;
-  /** Nobody waits for the answer of the claim any more. */
+  /** Ends the wait of a claim whose caller has gone. */
   cancelClaim(claim: Claim): void;
   heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item?: number): void;
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item?: number): void;
   abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item?: number): void;
   submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item?: number): void;
-  /** Takes back a claim whose worker was gone before the task could be sent to it. */
+  /** Takes back a claimed task whose worker was gone before the task could be sent. */
   release(of: OwnedTask): void;
 
-  /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
+  /** The durable state of the task; undefined when it is unknown or belongs to another tenant. */
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined>;
-  /** Undefined when the task is unknown or somebody else's. */
+  /** Undefined when the task is unknown or belongs to another tenant. */
   outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined>;
-  /** Undefined while there is none. */
+  /** Undefined while the task has no result. */
   result(tenantId: TenantId, id: TaskId): Promise<Result | undefined>;
   /** Resolves when the task may have a result, the time is up or the reader goes away. */
   awaitResult(tenantId: TenantId, id: TaskId, wait: ResultWait): Promise<"waited" | "crowded">;
@@ -88,22 +87,22 @@ export interface Queue extends Asked {
   exceededByBytes(tenantId: TenantId, bytes: number): MaybePromise<Exceeded | undefined>;
   /** Which workers of the tenant wait for tasks. */
   waitingWorkers(tenantId: TenantId): readonly WaitingWorker[];
-  /** What becomes of the results that are posted. */
+  /** Results that are posted to URLs. */
   readonly webhooks: AskedWebhooks;
 
   /**
-   * Calls back with queues whose tasks have moved, before that is durable; undefined for nobody. What is
-   * told is a hint for those who then ask for work.
+   * Calls back with queues whose tasks have moved, before that is durable; undefined stops the calls. A call is a
+   * hint to ask for work.
    */
   watchWork(hear: ((queue: QueueWork) => void) | undefined): void;
-  /** What can be claimed, as far as is known here; undefined for nothing. */
+  /** The work of a queue as far as this broker has heard; undefined when there is none. */
   work(of: QueueName): QueueWork | undefined;
   worksOf(tenantId: TenantId): Iterable<QueueWork>;
 
-  /** A backup of every shard, one after the other, for somebody who stores it elsewhere. */
+  /** A backup of every shard, one after the other, as bytes for a client that stores them elsewhere. */
   readBackup(reading: BackupReading): AsyncGenerator<Buffer>;
 
-  /** Whether so many claims wait that no other of the tenant may. */
+  /** Whether so many claims wait that the tenant may not have another waiting claim. */
   isCrowded(tenantId: TenantId): boolean;
   /** What one more lease of the tenant would exceed. */
   exceededByLease(tenantId: TenantId): Exceeded | undefined;
@@ -126,19 +125,19 @@ export interface QueueWork extends QueueName {
 export interface ShardState {
   readonly shard: number;
   readonly state: EngineState;
-  /** Why it takes nothing. */
+  /** Why the shard accepts no changes. */
   readonly error: string | undefined;
 }
 
 export interface Heartbeat {
   readonly leaseMs: number;
-  /** What the worker says about the task. */
+  /** The progress and log lines that the worker reports. */
   readonly report?: Report | undefined;
 }
 
 export interface Extended {
   readonly untilMs: number;
-  /** Somebody does not want the task any more; its worker should stop. */
+  /** The task was cancelled; its worker should stop. */
   readonly isCancelled: boolean;
 }
 
@@ -147,7 +146,7 @@ export interface AbandonRequest {
 }
 
 export type Attached =
-  /** The file of the same name that it took the place of. */
+  /** The file of the same name that was replaced. */
   | { readonly ok: true; readonly replaced: Artifact | null }
   | { readonly ok: false; readonly code: TaskRefusal | "too_many_artifacts" }
   | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
@@ -165,13 +164,13 @@ export interface QueueCounts {
   /** The queue's name: the command in lower case. */
   readonly queue: string;
   readonly counts: Counts;
-  /** What happened in the last minute, about. */
+  /** An estimate for the last minute. */
   readonly flow: Flow;
   /** When the oldest ready task was created; undefined when none is ready, and without ages. */
   readonly oldestMs: number | undefined;
 }
 
-/** What a worker holds. */
+/** The leases of a worker. */
 export interface WorkerLeases {
   readonly workerId: WorkerId;
   readonly leases: number;
@@ -196,7 +195,7 @@ export interface WantedTasks {
   readonly tenantId: TenantId;
   readonly filter: TaskFilter;
   readonly order: TaskOrder;
-  /** `next` of the page before; empty for the first. */
+  /** `next` of the previous page; empty for the first page. */
   readonly after: string;
   readonly limit: number;
 }
@@ -207,8 +206,8 @@ export interface FoundTasks {
   readonly tasks: readonly Task[];
   /** How many tasks were looked at. */
   readonly scanned: number;
-  /** Where to go on; undefined when there is nothing more. */
+  /** Where the next page begins; undefined after the last page. */
   readonly next: string | undefined;
-  /** How many there are, where a counter knows. */
+  /** The number of matches, where a counter has it. */
   readonly total: number | undefined;
 }

@@ -12,9 +12,9 @@ import type { Position } from "../store/store.ts";
 import { PackedPositions } from "./packed-positions.ts";
 
 const compactAt = 1024;
-/** Tasks so close to their turn are kept as they are. */
+/** So many tasks at the head are kept unpacked. */
 export const nearMax = 4096;
-/** With fewer than this near, more of the far ones are brought near. */
+/** With fewer unpacked tasks than this, more are unpacked. */
 const nearMin = 1024;
 const bringMax = 1024;
 const nothing: readonly TaskId[] = [];
@@ -30,7 +30,7 @@ export class ReadyWindow {
   readonly #far: PackedPositions = new PackedPositions();
   /** Sequence numbers of tasks that left without being taken; never that of the head. */
   readonly #gone: Set<number> = new Set();
-  /** How many left that were on disk only; a refill under way may still bring them. */
+  /** How many tasks left that were on disk only; a refill under way may still find them. */
   departures = 0;
 
   get size(): number {
@@ -58,7 +58,7 @@ export class ReadyWindow {
     return true;
   }
 
-  /** How many of those near come before a sequence number, and up to which the near ones are known. */
+  /** How many near tasks come before a sequence number, and up to which number that is exact. */
   aheadOf(seq: number): { readonly count: number; readonly knownTo: number } {
     const seqs = this.#seqs.slice(this.#head);
     const near = seqs.filter((each) => each < seq && !this.#gone.has(each));
@@ -80,7 +80,7 @@ export class ReadyWindow {
     return { number, id };
   }
 
-  /** A task is not ready any more without having been taken; whether it was in the window. */
+  /** Removes a task that is not ready any more without having been taken; whether it was in the window. */
   leave(seq: number): boolean {
     if (seq > this.coveredTo) {
       this.departures += 1;
@@ -91,7 +91,7 @@ export class ReadyWindow {
     return true;
   }
 
-  /** Whoever looks at the head finds a task that is there. */
+  /** Drops tasks that have left from the head, so that the head is a ready task. */
   #passOver(): void {
     for (;;) {
       if (this.#head === this.#ids.length) this.bringNear();
@@ -101,7 +101,7 @@ export class ReadyWindow {
     }
   }
 
-  /** Brings far tasks near when few are left; returns which, so that they can be read ahead. */
+  /** Unpacks far tasks when few near tasks are left; returns them, so that they can be read ahead. */
   bringNear(): readonly TaskId[] {
     if (this.#far.size === 0 || this.#ids.length - this.#head >= nearMin) return nothing;
     const brought: TaskId[] = [];
@@ -125,7 +125,7 @@ export class ReadyWindow {
     return this.#newest;
   }
 
-  /** What a scan behind `coveredTo` found; `reached` is how far it is known to be complete. */
+  /** Adds what a scan behind `coveredTo` found; the scan is complete up to `reached`. */
   endRefill(found: readonly Position[], reached: number): void {
     for (const { number, id } of found) {
       this.#seqs.push(number);
@@ -134,7 +134,7 @@ export class ReadyWindow {
     this.coveredTo = reached;
   }
 
-  /** Behind everything that is there; false when it cannot be held. */
+  /** Adds a task at the end; false when the window cannot hold it. */
   #push(seq: number, id: TaskId): boolean {
     if (this.#far.size > 0 || this.#ids.length - this.#head >= nearMax) {
       return this.#far.push(seq, id);

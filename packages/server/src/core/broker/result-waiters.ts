@@ -24,7 +24,7 @@ export class ResultWaiters {
     return this.#shares.held;
   }
 
-  /** Whether so many wait that no other of the tenant may. */
+  /** Whether so many readers wait that the tenant may not have another waiting reader. */
   areCrowded(tenantId: TenantId): boolean {
     return !this.#shares.hasRoomFor(tenantId);
   }
@@ -52,7 +52,7 @@ export class ResultWaiters {
     for (const id of [...this.#byTask.keys()]) this.wake(id);
   }
 
-  /** The result of this task is durable. */
+  /** Answers the readers of this task, whose result is durable. */
   wake(id: TaskId): void {
     if (this.size === 0) return;
     for (const finish of [...(this.#byTask.get(id) ?? [])]) finish();

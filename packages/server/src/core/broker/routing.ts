@@ -109,7 +109,7 @@ export const webhookRouting = {
   redeliver: { to: "tasks" },
   endpoints: {
     to: "all",
-    // An endpoint that several shards know is as bad as the worst of them says.
+    // The worst state that a shard reports wins.
     merge: (all) =>
       mergeBy(all.flat(), "url", (one, other) => {
         const worse = one.disabledMs === undefined ? other : one;

@@ -5,7 +5,7 @@ import type { Topic } from "../records/topic-record.ts";
 import type { TaskAction } from "../search/task-actions.ts";
 import type { NotAllowedPriority } from "./verbs.ts";
 
-/** The priority of a new task: an allowed one, and the lowest for a task that names none. */
+/** The priority of a new task: the requested one if the topic allows it, the lowest for a task without one. */
 export function allowedPriority({ policy }: Topic, asked: number): number | NotAllowedPriority {
   const tiers = policy.priorityTiers.filter((tier) => tier <= limits.priorityMax);
   const priority = clampPriority(asked);
@@ -14,12 +14,12 @@ export function allowedPriority({ policy }: Topic, asked: number): number | NotA
   return { code: "priority_not_allowed", priority, tiers };
 }
 
-/** The same for a task that has to be taken. */
+/** The same for a task that must not be refused. */
 export function nearestPriority({ policy }: Topic, asked: number): number {
   return policy.priorityTiers.includes(asked) ? asked : lowest(policy.priorityTiers);
 }
 
-/** The action with a priority that the topic of the task's queue, or of its new one, allows. */
+/** The action with a priority that the topic of the task's queue, or of its new queue, allows. */
 export function withAllowedPriority(
   topicOf: (of: Pick<Task, "tenantId" | "command">) => Topic | undefined,
   task: Task,
@@ -38,7 +38,7 @@ export function withAllowedPriority(
     : { ...action, changes: { ...action.changes, priority } };
 }
 
-/** Tiers may be above what tasks have. */
+/** Tiers may be above the highest priority of tasks. */
 function lowest([tier = 0]: readonly number[]): number {
   return Math.min(tier, limits.priorityMax);
 }

@@ -7,14 +7,14 @@ import type { FaultError } from "@codeq/engine";
 import type { Owner, Result, Task, TaskId, TenantId } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
 
-/** Why a verb was not carried out: by the rules, or by a storage that takes nothing. */
+/** Why a verb was not carried out: the rules refused it, or the storage accepts no writes. */
 export type Refused =
   | { readonly code: TaskRefusal | "idempotency_key_reused" }
   | { readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
   | NotAllowedPriority
   | FaultError;
 
-/** The topic of the queue has other priorities. */
+/** The topic of the queue does not allow the priority. */
 export interface NotAllowedPriority {
   readonly code: "priority_not_allowed";
   readonly priority: number;
@@ -23,20 +23,20 @@ export interface NotAllowedPriority {
 
 export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
 
-/** `item` is the number that was given with the question, for who asks several at once. */
+/** Receives an answer; `item` is the number that came with the call, for callers with several calls. */
 export interface Waiter<Answer> {
   durable(answer: Answer, item: number): void;
   refused(why: Refused, item: number): void;
 }
 
-/** A task, and who speaks for it. */
+/** A task, and the worker that reports on it. */
 export interface OwnedTask {
   readonly tenantId: TenantId;
   readonly id: TaskId;
   readonly owner: Owner;
 }
 
-/** A task was made, or the one that its idempotency key stands for was found. */
+/** The new task, or the task that already has the idempotency key. */
 export interface Enqueued {
   readonly task: Task;
   readonly replayed: boolean;
@@ -53,7 +53,7 @@ export interface TaskOutcome {
   readonly result: Result | undefined;
 }
 
-/** The result that is kept, of this submission or of the one that it repeats. */
+/** The stored result, of this submission or of the submission that it repeats. */
 export interface Submitted {
   readonly task: Task;
   readonly result: Result;

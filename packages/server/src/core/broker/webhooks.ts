@@ -53,7 +53,7 @@ export interface TaskDeliveries extends Omit<DeliveryLog, "state" | "nextMs"> {
 export interface WantedFailures {
   readonly tenantId: TenantId;
   readonly sinceMs: number;
-  /** `next` of the page before; empty for the first. */
+  /** `next` of the previous page; empty for the first page. */
   readonly after: string;
   readonly limit: number;
 }
@@ -73,7 +73,7 @@ export interface FailedDelivery {
 
 export interface FailedPage {
   readonly failed: readonly FailedDelivery[];
-  /** Where the next page begins; null behind the last. */
+  /** Where the next page begins; null after the last page. */
   readonly next: string | null;
 }
 
@@ -116,7 +116,7 @@ export class Webhooks {
     this.#disableAfterMs = parts.disableAfterMs;
   }
 
-  /** Reads what the store has. */
+  /** Reads endpoints and secrets from the store. */
   async recover(): Promise<void> {
     this.#endpoints.clear();
     this.#secrets.clear();
@@ -295,7 +295,7 @@ export class Webhooks {
     return this.#secrets.get(tenantId) ?? [];
   }
 
-  /** Those that sign now; an empty text stands for what the configuration has. */
+  /** The secrets that sign now; an empty text stands for the secret in the configuration. */
   signingWith(tenantId: TenantId): readonly string[] {
     return signingNow(this.secrets(tenantId), this.#clock.nowMs());
   }

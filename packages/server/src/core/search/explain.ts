@@ -19,7 +19,7 @@ export interface ExplainParts {
   readonly reads: TaskReads;
 }
 
-/** Looked at behind what is in memory, which takes some milliseconds. */
+/** Entries on disk that are looked at, which takes some milliseconds. */
 const scannedMax = 10_000;
 
 export async function explain(
@@ -49,7 +49,7 @@ export function lookAt(queues: Queues, { tenantId, name }: QueueName, clock: Clo
   return { ready: counts.ready, delayed: counts.delayed, leased: counts.leased, drain };
 }
 
-/** Each makes room for the next. */
+/** Every attempt that ends lets the next task begin. */
 function endedIn({ completed, failed, retried }: Flow): number {
   return completed + failed + retried;
 }
@@ -78,8 +78,8 @@ async function aheadOf({ store, queues }: ExplainParts, task: Task): Promise<Ahe
 }
 
 /**
- * The same over several shards. Which of them is asked next is not known, so of the other shards' tasks
- * of the same priority as many are taken to come first as there are in its own.
+ * The same over several shards. The order between shards is not known, so the estimate is that as many tasks of
+ * the same priority come first in each other shard as in the shard of the task.
  */
 export function withOthers(own: Explained, others: readonly QueueLook[]): Explained {
   const { task, ahead, queue } = own;

@@ -1,4 +1,4 @@
-/** The types of explanations: why a task is where it is, and which workers ask for tasks. */
+/** The types of explanations: why a task is where it is, and which workers wait for tasks. */
 import type { Task, WorkerId } from "@codeq/queue";
 import type { QueuePause } from "../records/pause-record.ts";
 
@@ -7,13 +7,13 @@ export interface Explained {
   readonly task: Task;
   /** Why a claim for its queue would get nothing; undefined when it would get something. */
   readonly obstacle: Obstacle | undefined;
-  /** Of a ready task: who comes before it. */
+  /** For a ready task: how many tasks come before it. */
   readonly ahead: Ahead | undefined;
   readonly queue: QueueLook;
 }
 
 export type Obstacle =
-  /** It was not begun in time, and is about to end. */
+  /** No worker began the task in time; it is about to end. */
   | { readonly rule: "expired" }
   | { readonly rule: "storage" }
   | { readonly rule: "lease_quota" }
@@ -24,15 +24,15 @@ export type Obstacle =
 export interface Ahead {
   /** Ready tasks of the same queue with a higher priority. */
   readonly higher: number;
-  /** Those of its own priority that have been ready for longer. */
+  /** Tasks of the same priority that have been ready for longer. */
   readonly older: number;
-  /** There are at least so many older ones; no more were looked at. */
+  /** There are at least so many older tasks; no more were looked at. */
   readonly isAtLeast: boolean;
-  /** With several shards nobody knows the order between them. */
+  /** With several shards, because the order between them is not known. */
   readonly isEstimate?: true;
 }
 
-/** Attempts that ended in a second: in the minute before, and in the last 60 seconds. */
+/** Attempts per second that ended in the previous minute and in the last 60 seconds, the lower and the higher. */
 export interface DrainRange {
   readonly low: number;
   readonly high: number;
@@ -48,7 +48,7 @@ export interface QueueLook {
 /** A worker that waits for tasks. */
 export interface WaitingWorker {
   readonly workerId: WorkerId;
-  /** Claims of it that wait. */
+  /** How many of its claims wait. */
   readonly claims: number;
   /** Names of queues; undefined for every queue of the tenant. */
   readonly queues: readonly string[] | undefined;

@@ -9,7 +9,7 @@ const digitsOfFingerprint = 12;
 
 export const fingerprintPattern: RegExp = /^[0-9a-f]{12}$/;
 
-/** In this order: what is found first is not looked at again. */
+/** Applied in this order: a text that one pattern replaced is not matched again. */
 const variable: readonly (readonly [RegExp, string])[] = [
   [/[a-z][a-z0-9+.-]{1,9}:\/\/[^\s"'`<>]+/gi, "<url>"],
   [/[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+/g, "<email>"],

@@ -1,6 +1,6 @@
 /**
  * The failures of a tenant, grouped by fingerprint. Dead letters are read from their index and failed tasks
- * from their records, a bounded number at a time; a further request continues behind them.
+ * from their records, a bounded number at a time; the next request continues after them.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import { queueOf } from "@codeq/queue";
@@ -10,17 +10,17 @@ import { placeOf, type TaskFilter } from "./task-filter.ts";
 
 export interface FailureGroup {
   readonly fingerprint: string;
-  /** What their errors have in common. */
+  /** The text that the errors have in common. */
   readonly text: string;
   readonly dead: number;
   readonly failed: number;
   readonly firstMs: number;
   readonly lastMs: number;
-  /** How many of which queue; the first ones that were met. */
+  /** How many failures each queue has; only the first queues that were found. */
   readonly queues: Readonly<Record<string, number>>;
-  /** How many there were in each hour, the last one the hour that `trendEndMs` is in. */
+  /** How many failures there were in each hour; the last hour is the one of `trendEndMs`. */
   readonly trend: readonly number[];
-  /** The last of them. */
+  /** The last failure. */
   readonly example: { readonly id: TaskId; readonly error: string };
 }
 
@@ -28,7 +28,7 @@ export interface WantedGroups {
   readonly tenantId: TenantId;
   /** `place` is dead, failed, or both when it is not given. */
   readonly filter: TaskFilter;
-  /** `next` of the answer before; empty for the first. */
+  /** `next` of the previous answer; empty for the first. */
   readonly after: string;
   /** Until when failures are counted by the hour. */
   readonly trendEndMs: number;
@@ -37,7 +37,7 @@ export interface WantedGroups {
 export interface FailureGroups {
   readonly groups: readonly FailureGroup[];
   readonly scanned: number;
-  /** Where to go on; undefined when there is nothing more. */
+  /** Where the next request continues; undefined at the end. */
   readonly next: string | undefined;
 }
 
@@ -46,7 +46,7 @@ type FailurePlace = "dead" | "failed";
 const pagesMax = 4;
 const groupsMax = 1000;
 const queuesMax = 20;
-/** What a page takes; it ends by what it has looked at. */
+/** More than a page can have: a page ends by the number of tasks that it looked at. */
 const pageTasks = 100_000;
 const errorCharsMax = 1000;
 
@@ -104,7 +104,7 @@ class Trends {
   }
 }
 
-/** The same failures in several shards; each is continued by itself. */
+/** Merges the groups of several shards; each shard continues by its own cursor. */
 export function mergeFailureGroups(answers: readonly FailureGroups[]): FailureGroups {
   const groups = new Map<string, FailureGroup>();
   for (const group of answers.flatMap((answer) => answer.groups)) {
@@ -123,7 +123,7 @@ export function mergeFailureGroups(answers: readonly FailureGroups[]): FailureGr
 const over = "over";
 const cursorPattern = /^(?:(?:dead|failed):[0-9a-f-]{0,36}|over)$/;
 
-/** Whether it can be `next` of an answer. */
+/** Whether the text can be `next` of an answer. */
 export function isCursor(text: string): boolean {
   return text.split(",").every((part) => cursorPattern.test(part));
 }
@@ -154,7 +154,7 @@ function merged(one: FailureGroup, other: FailureGroup): FailureGroup {
   };
 }
 
-/** The fingerprint of the group that it was added to. */
+/** Returns the fingerprint of the group. */
 function addTask(groups: Map<string, FailureGroup>, task: Task): string | undefined {
   const { place, error, id } = task;
   if (place.in !== "dead" && place.in !== "done") return undefined;
@@ -188,7 +188,7 @@ function startOf({ place }: TaskFilter, after: string): Position | undefined {
   return { place: place === "failed" ? "failed" : "dead", after: "" };
 }
 
-/** First the dead letters, then the others. */
+/** Dead letters come first, then failed tasks. */
 function nextOf(
   { place }: TaskFilter,
   at: FailurePlace,

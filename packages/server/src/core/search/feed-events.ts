@@ -37,7 +37,7 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
   }
 }
 
-/** What its worker said with a heartbeat. */
+/** The report that came with a heartbeat. */
 function eventsOfReport(after: Task, before: Trail | undefined): readonly TaskEvent[] {
   const { progress, logs = [] } = after.trail ?? {};
   const known = { ...about(after), ...workerOf(after) };
@@ -53,9 +53,9 @@ function eventsOfReport(after: Task, before: Trail | undefined): readonly TaskEv
   return events;
 }
 
-/** An attempt is over: the task ended, or it goes back to be claimed now or later. */
+/** The events of an attempt that is over: the task ended, or can be claimed again now or later. */
 function eventsOfAttempt(change: Change, before: Task, after: Task): readonly TaskEvent[] {
-  // The attempt may have been counted.
+  // The attempt may be in the count of attempts already.
   const known = { ...about(after), attempt: before.attempts + 1, ...workerOf(before) };
   const { place } = after;
   if (place.in !== "done" && place.in !== "dead") return [{ ...known, ...wayBack(change, after) }];
@@ -99,7 +99,7 @@ function reasonOf({ reason }: Change): { reason?: string } {
 type AlwaysSaid = "atMs" | "tenantId" | "taskId" | "command" | "priority" | "attempt";
 type About = Pick<TaskEvent, AlwaysSaid | "tags">;
 
-/** What every event says of its task. */
+/** The fields of every event. */
 function about(task: Task): About {
   const { id, tenantId, command, priority, attempts, updatedMs, extras } = task;
   return {

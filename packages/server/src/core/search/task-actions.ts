@@ -20,27 +20,27 @@ import { isShort } from "../store/short-texts.ts";
 export type TaskAction =
   /** Gives a dead letter all its attempts again. */
   | { readonly kind: "replay"; readonly job?: string | undefined }
-  /** Makes a new task of one that has ended, with some things changed. */
+  /** Makes a new task of a task that has ended, with some changes. */
   | { readonly kind: "replayAs"; readonly changes: ReplayChanges }
-  /** Ends a task that waits; one that a worker has gets so long to stop. */
+  /** Ends a task that waits; a worker that has the task gets `graceMs` to stop. */
   | { readonly kind: "cancel"; readonly graceMs: number }
   /** Changes a task that waits. */
   | { readonly kind: "edit"; readonly edit: TaskEdit }
-  /** Removes a task that has ended, before its retention does. */
+  /** Removes a task that has ended, before its retention ends. */
   | { readonly kind: "delete" };
 
-/** What is left out stays as it is. */
+/** Fields that are left out stay as they are. */
 export interface TaskEdit extends Omit<Edit, "payload"> {
   /** JSON text, and how many bytes it has. */
   readonly payload?: { readonly text: string; readonly bytes: number } | undefined;
 }
 
-/** What is different in the new task; what is not given is as in the old one. */
+/** Fields that are left out are as in the old task. */
 export interface ReplayChanges {
   readonly command?: string | undefined;
   readonly priority?: number | undefined;
   readonly maxAttempts?: number | undefined;
-  /** When it may be claimed; at once when it is not given. */
+  /** When the new task may be claimed; default: at once. */
   readonly visibleMs?: number | undefined;
   /** JSON text. */
   readonly payload?: string | undefined;
@@ -60,51 +60,51 @@ export type ActRefusal =
   | "already_done";
 
 export type Acted =
-  /** The task as it is now, or as it was when it is gone. */
+  /** The task as it is now, or as it was before it was deleted. */
   | { readonly ok: true; readonly task: Task }
   | { readonly ok: false; readonly code: ActRefusal }
   | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
   | (NotAllowedPriority & { readonly ok: false });
 
-export interface ActTerms {
+export interface ActInput {
   readonly nowMs: number;
   readonly seq: number;
   readonly retention: Retention;
 }
 
-/** The change that an action makes of a task; from the same to the same when there is none. */
+/** The change of an action; `before` and `after` are the same task when the action changes nothing. */
 export function decide(
   task: Task,
   action: Exclude<TaskAction, { readonly kind: "delete" | "replayAs" }>,
-  terms: ActTerms,
+  input: ActInput,
 ): Outcome<Change, ActRefusal> {
   switch (action.kind) {
     case "replay": {
-      const outcome = replay(task, { ...terms, job: action.job });
+      const outcome = replay(task, { ...input, job: action.job });
       return outcome.ok ? { ok: true, value: changeOf(task, outcome.value, "replayed") } : outcome;
     }
     case "cancel": {
-      const outcome = cancel(task, { ...terms, graceMs: action.graceMs });
+      const outcome = cancel(task, { ...input, graceMs: action.graceMs });
       if (!outcome.ok) return outcome;
       const hasEnded = outcome.value.place.in === "done";
       const change = changeOf(task, outcome.value, "cancelled");
       return { ok: true, value: { ...change, keep: !hasEnded } };
     }
     case "edit":
-      return decideEdit(task, action.edit, terms);
+      return decideEdit(task, action.edit, input);
   }
 }
 
-function decideEdit(task: Task, wanted: TaskEdit, terms: ActTerms): Outcome<Change, ActRefusal> {
+function decideEdit(task: Task, wanted: TaskEdit, input: ActInput): Outcome<Change, ActRefusal> {
   const { payload } = wanted;
   const isKept = payload !== undefined && isShort(payload.text);
-  const outcome = edit(task, { ...wanted, payload: payload && { ...payload, isKept } }, terms);
+  const outcome = edit(task, { ...wanted, payload: payload && { ...payload, isKept } }, input);
   if (!outcome.ok) return outcome;
   const change = changeOf(task, outcome.value, "edited");
   return { ok: true, value: { ...change, payload: isKept ? undefined : payload?.text } };
 }
 
-/** What it may add to what its tenant has. */
+/** What the action may add to the usage of the tenant. */
 export function takenBy(action: TaskAction): {
   readonly pending: number;
   readonly storedBytes: number;

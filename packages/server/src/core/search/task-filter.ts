@@ -2,7 +2,7 @@
 import { queueOf, type Task } from "@codeq/queue";
 import { fingerprintOf } from "./failure-fingerprint.ts";
 
-/** Where a task is, with the two ways to be done told apart. */
+/** The place of a task; tasks that are done are `done` or `failed`. */
 export const taskPlaces = ["ready", "delayed", "leased", "dead", "done", "failed"] as const;
 export type TaskPlace = (typeof taskPlaces)[number];
 
@@ -11,9 +11,9 @@ export interface TaskFilter {
   readonly queue?: string | undefined;
   readonly place?: TaskPlace | undefined;
   readonly priority?: number | undefined;
-  /** Who has it, or who finished it. */
+  /** The worker that has the task, or that finished it. */
   readonly worker?: string | undefined;
-  /** From this moment on, and before that one. */
+  /** The first moment, and the first moment after. */
   readonly createdFromMs?: number | undefined;
   readonly createdToMs?: number | undefined;
   readonly endedFromMs?: number | undefined;
@@ -24,13 +24,13 @@ export interface TaskFilter {
   /** A fingerprint of failures. */
   readonly group?: string | undefined;
   readonly payload?: PayloadCondition | undefined;
-  /** Labels that it has, all of them. */
+  /** The task has all these tags. */
   readonly tags?: readonly string[] | undefined;
-  /** How the id begins or ends. */
+  /** The beginning or the end of the id. */
   readonly idPart?: string | undefined;
 }
 
-/** What stands in the payload at a path of names and positions. */
+/** The value in the payload at a path of names and positions. */
 export interface PayloadCondition {
   readonly path: readonly string[];
   readonly value: string;
@@ -40,7 +40,7 @@ export function placeOf({ place }: Task): TaskPlace {
   return place.in === "done" && place.how === "failed" ? "failed" : place.in;
 }
 
-/** Everything but the payload, which may have to be read. */
+/** Checks all conditions except the payload, which may have to be read. */
 export function matches(task: Task, filter: TaskFilter): boolean {
   const { queue, place, priority, worker, error, idempotencyKey, tags = [], idPart } = filter;
   if (queue !== undefined && queueOf(task.command) !== queue) return false;
@@ -74,7 +74,7 @@ export function payloadMatches(payload: string, { path, value }: PayloadConditio
   try {
     found = JSON.parse(payload);
   } catch {
-    // Too deep to be built, or damaged; it matches nothing.
+    // A payload that is nested too deeply, or damaged, matches nothing.
     return false;
   }
   for (const name of path) {

@@ -16,7 +16,7 @@ export class TaskReads {
     this.#leases = parts.leases;
   }
 
-  /** As it is now, durable or not; undefined when it is unknown or somebody else's. */
+  /** The task as it is now, durable or not; undefined when it is unknown or belongs to another tenant. */
   find(of: { readonly tenantId: TenantId; readonly id: TaskId }): Task | undefined {
     const task = this.#store.task(of.id);
     return task?.tenantId === of.tenantId ? task : undefined;
@@ -30,7 +30,7 @@ export class TaskReads {
     });
   }
 
-  /** Without its payload, and undefined also when it cannot be read. */
+  /** The task without its payload; undefined also when it cannot be read. */
   async settled(tenantId: TenantId, id: TaskId): Promise<Task | undefined> {
     return await this.#whenSettled(id, () => {
       const task = this.find({ tenantId, id });
@@ -45,7 +45,7 @@ export class TaskReads {
     });
   }
 
-  /** Throws when there is such a task and it cannot be read. */
+  /** Throws when the task exists and cannot be read. */
   #findWhole(tenantId: TenantId, id: TaskId): Task | undefined {
     const task = this.find({ tenantId, id });
     if (task === undefined) this.#store.assertReadable(id);
@@ -60,8 +60,8 @@ export class TaskReads {
   }
 
   /**
-   * Reads when everything that is known of the task is durable, in the same turn: while a caller
-   * waits for this more may be decided, and nobody may see that yet.
+   * Reads in the turn in which all changes of the task are durable: while a caller waits for that, more changes
+   * may be decided, which callers must not see yet.
    */
   async #whenSettled<T>(id: TaskId, read: () => T): Promise<T> {
     for (let done = this.#store.whenDurable(id); done !== undefined; ) {

@@ -1,10 +1,10 @@
 /**
  * Finds tasks of one tenant, page by page in the order of their ids, which is that of their creation. A
- * page is continued behind an id, so tasks that move meanwhile are neither missed nor shown twice.
+ * page continues after an id, so tasks that move meanwhile are neither missed nor shown twice.
  *
- * The work for a page is bounded: it may end before it is full, and says up to where it has looked.
- * Searches run one at a time, and rest between pieces while others write, so that what they cost workers and
- * producers is bounded, too.
+ * The work for a page is bounded: a page may end before it is full, and says up to which id it has searched.
+ * Searches run one at a time and pause between pieces while tasks are written, so that they slow down workers and
+ * producers by a bounded amount.
  */
 import type { Task, TaskId } from "@codeq/queue";
 import type { FoundTasks, TaskOrder, WantedTasks } from "../broker/queue.ts";
@@ -15,9 +15,9 @@ import { idAtMs } from "../task-ids.ts";
 import { hasPart, matches, payloadMatches, type TaskFilter } from "./task-filter.ts";
 import type { TaskReads } from "./task-reads.ts";
 
-/** What a page may look at. */
+/** How many tasks a page may look at. */
 const scannedMax = 5000;
-/** Of ids alone, which cost a fraction of a record. */
+/** The same for ids alone, which cost a fraction of a record. */
 const scannedIdsMax = 200_000;
 const payloadCharsMax = 4 * 1024 * 1024;
 const pieceTasks = 250;
@@ -25,16 +25,16 @@ const pieceIds = 10_000;
 /** The first piece may be a short one. */
 const piecesMax = scannedIdsMax / pieceIds + 1;
 const perQueueMin = 16;
-/** While tasks are written, a search rests for so many times as long as it has worked. */
+/** While tasks are written, a search pauses for so many times as long as it has worked. */
 const restsPerWork = 4;
 /** Searches that wait for their turn. */
 const waitingMax = 32;
-/** By so much ids may be ahead of the clock, which may have been set back. */
+/** How far ids may be ahead of the clock, which may have been set back. */
 const idsAheadMs = 3_600_000;
 
 /** Candidates, piece by piece. */
 interface Source {
-  /** Those behind an id, which is where the last piece ended. */
+  /** The piece after an id, which is the end of the last piece. */
   next(after: string): Promise<Run<TaskId | Task>>;
   close?(): Promise<void>;
 }
@@ -59,7 +59,7 @@ export class TaskSearch {
     this.#reads = parts.reads;
   }
 
-  /** Undefined when too many wait for their turn. */
+  /** Undefined when too many searches wait for their turn. */
   async find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
     if (this.#waiting >= waitingMax) return undefined;
     this.#waiting += 1;
@@ -72,7 +72,7 @@ export class TaskSearch {
       return await this.#page(wanted, work);
     } finally {
       this.#waiting -= 1;
-      // The next one waits for that, and not this one.
+      // The next search waits for the pause, this search does not.
       this.#rest(work).then(turn.resolve, turn.resolve);
     }
   }
@@ -111,7 +111,7 @@ export class TaskSearch {
     }
   }
 
-  /** The cheapest way to everything that may match. */
+  /** The cheapest source of all tasks that may match. */
   #sourceOf(wanted: WantedTasks): Source {
     const { tenantId, filter } = wanted;
     const { place, idempotencyKey, idPart } = filter;
@@ -141,7 +141,7 @@ export class TaskSearch {
     return queue === undefined ? [] : [queue];
   }
 
-  /** All that there are, read once and put in order. */
+  /** All positions, read once and sorted. */
   #whole({ order }: WantedTasks, ids: Promise<readonly TaskId[]>): Source {
     const sorted = ids.then((known) =>
       known.toSorted((a, b) => (comesFirst(order, a, b) ? -1 : 1)),
@@ -155,7 +155,7 @@ export class TaskSearch {
     };
   }
 
-  /** By indexes that are in the order of ids, one for each queue. */
+  /** Merges indexes that are in the order of ids, one for each queue. */
   #byQueues(
     { order }: WantedTasks,
     queues: readonly QueueName[],
@@ -176,7 +176,7 @@ export class TaskSearch {
 
   #byRecords({ order, filter, after: first, limit }: WantedTasks): Source {
     const tasks = this.#store.openTasks(rangeOf(order, filter, first));
-    // Where most tasks match, the first piece makes a page.
+    // Where most tasks match, the first piece fills the page.
     let count = Math.min(pieceTasks, limit + 1);
     return {
       next: async () => {
@@ -208,15 +208,15 @@ export class TaskSearch {
   }
 }
 
-/** Since when a search works, and what was durable then. */
+/** When a piece of the search began, and which record was durable then. */
 interface Work {
   sinceMs: number;
   durableIndex: number;
 }
 
-/** What was found so far, and how much was looked at for it. */
+/** The tasks found so far, and how many were looked at. */
 class Page {
-  /** Everything up to here was looked at. */
+  /** Everything up to this id was looked at. */
   after: string;
   readonly #wanted: WantedTasks;
   readonly #store: Store;
@@ -241,7 +241,7 @@ class Page {
     return this.#scanned >= scannedMax || this.#chars >= payloadCharsMax;
   }
 
-  /** Whether it came to the end of them before the page was over. */
+  /** Whether all items were looked at before the page was over. */
   async look(items: readonly (TaskId | Task)[]): Promise<boolean> {
     const { tenantId, filter } = this.#wanted;
     for (const item of items) {
@@ -281,7 +281,7 @@ function countOf(queue: QueueState, place: "ready" | "delayed" | "leased" | "dea
 
 export interface IdRange {
   readonly after: string;
-  /** Empty for the end of all. */
+  /** Empty for no end. */
   readonly before: string;
   readonly isReverse: boolean;
 }
@@ -297,7 +297,7 @@ function rangeOf(order: TaskOrder, filter: TaskFilter, after: string): IdRange {
   return { after: first, before: isNearer ? after : end, isReverse: true };
 }
 
-/** A sorted list of which a part is known. */
+/** The known beginning of a sorted list. */
 export interface Run<Item> {
   readonly items: readonly Item[];
   /** The id up to which the run is complete; undefined when there is nothing more. */
@@ -305,8 +305,8 @@ export interface Run<Item> {
 }
 
 /**
- * Merges several runs. Items behind the nearest of the points up to which they are known are left for the next
- * page, because an unknown item may come before them.
+ * Merges several runs. Items after the end of the shortest known beginning are left for the next page, because an
+ * unknown item may come before them.
  */
 export function mergeRuns<Item>(
   runs: readonly Run<Item>[],
@@ -326,7 +326,7 @@ export function mergeRuns<Item>(
   return { items: items.sort((a, b) => (comesFirst(idOf(a), idOf(b)) ? -1 : 1)), reached };
 }
 
-/** The first of a run, and where to go on behind them. */
+/** The first items of a run. */
 export function firstOf<Item>(
   { items, reached }: Run<Item>,
   limit: number,

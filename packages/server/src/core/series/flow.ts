@@ -12,9 +12,9 @@ export interface Flow {
   /** Created, or replayed by an operator. */
   enqueued: number;
   completed: number;
-  /** Ended without success: failed for good, cancelled, not begun in time, or out of attempts. */
+  /** Ended without success: failed without a retry, cancelled, not begun in time, or out of attempts. */
   failed: number;
-  /** Attempts that came back and are followed by another. */
+  /** Attempts that failed and are followed by another. */
   retried: number;
 }
 
@@ -35,7 +35,7 @@ export function hasFlow({ enqueued, completed, failed, retried }: Flow): boolean
   return enqueued + completed + failed + retried > 0;
 }
 
-/** The same queue in two shards. */
+/** Adds up the counts of one queue in two shards. */
 export function addQueueCounts(one: QueueCounts, other: QueueCounts): QueueCounts {
   const oldest = [one.oldestMs, other.oldestMs].filter((each) => typeof each === "number");
   return {

@@ -12,9 +12,9 @@ export class QueueFlow implements Flow {
   completed = 0;
   failed = 0;
   retried = 0;
-  /** A task of it has moved in the minute that runs. */
+  /** A task of the queue has moved in the current minute. */
   hasMoved = false;
-  /** What there was when the minute began, and how much the minute before added. */
+  /** The totals when the current minute began, and the flow of the previous minute. */
   #atStart: Flow = noFlow();
   #before: Flow = noFlow();
 
@@ -23,17 +23,17 @@ export class QueueFlow implements Flow {
     this.name = name;
   }
 
-  /** Of the minute that runs. */
+  /** The flow of the current minute. */
   get current(): Flow {
     return addFlow(this, this.#atStart, -1);
   }
 
-  /** Of the minute before the one that runs. */
+  /** The flow of the previous minute. */
   get before(): Flow {
     return this.#before;
   }
 
-  /** A new minute begins; answers what the one that ends had. */
+  /** Begins a new minute; returns the flow of the minute that ends. */
   turn(): Flow {
     this.#before = this.current;
     this.#atStart = addFlow(this, noFlow());
@@ -41,7 +41,7 @@ export class QueueFlow implements Flow {
     return this.#before;
   }
 
-  /** Of the last 60 seconds, about: the rest of them counts as a share of the minute before. */
+  /** An estimate for the last 60 seconds: the current minute and a share of the previous one. */
   lastMinute(elapsedMs: number): Flow {
     const share = Math.max(0, 1 - elapsedMs / minuteMs);
     return addFlow(this.current, this.#before, share);
@@ -50,7 +50,7 @@ export class QueueFlow implements Flow {
 
 export class QueueFlows {
   readonly #tenants: Map<TenantId, Map<string, QueueFlow>> = new Map();
-  /** When the minute that runs began. */
+  /** When the current minute began. */
   startedMs = 0;
   /** Called when something happens and `isQuiet` was set. */
   onBusy: () => void = () => {};
@@ -83,7 +83,7 @@ export class QueueFlows {
     return [...this.#tenants].map(([tenantId, queues]) => [tenantId, queues.values()] as const);
   }
 
-  /** Nothing counts in it any more. */
+  /** Forgets a queue without flow. */
   drop({ tenantId, name }: QueueFlow): void {
     const queues = this.#tenants.get(tenantId);
     queues?.delete(name);

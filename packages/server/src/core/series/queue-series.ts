@@ -26,7 +26,7 @@ const minutesKept = 24 * 60;
 const hoursKept = 7 * 24;
 const minutesPerHour = 60;
 const hourMs = minutesPerHour * minuteMs;
-/** Queues that have points of their own in a minute; the others count for their tenant only. */
+/** How many queues get points of their own in a minute; the others count for their tenant only. */
 const queuesMax = 5000;
 const pieceWrites = 1000;
 
@@ -35,7 +35,7 @@ export class QueueSeries {
   readonly #queues: Queues;
   readonly #clock: Clock;
   #hour: number;
-  /** Minutes were written that are in no hour yet. */
+  /** There are minutes that are not part of an hour yet. */
   #hasMinutes = false;
   #dueMs: number | undefined;
 
@@ -48,14 +48,14 @@ export class QueueSeries {
     this.#queues = parts.queues;
     this.#clock = parts.clock;
     this.#queues.flows.onBusy = () => this.#begin();
-    // What was not added up before the last end of the process is with the first hour that ends.
+    // Minutes from before the last restart are added up with the first hour that ends.
     this.#hour = hourOf(this.#clock.nowMs());
   }
 
-  /** Called when something has to be written down that was not planned. */
+  /** Called when `dueMs` is set for the first time after a rest. */
   onPlanned: () => void = () => {};
 
-  /** On the monotonic clock: when to write down what happened; undefined when nothing did. */
+  /** When the next point is due, on the monotonic clock; undefined when nothing happened. */
   get dueMs(): number | undefined {
     return this.#dueMs;
   }
@@ -66,12 +66,12 @@ export class QueueSeries {
     this.onPlanned();
   }
 
-  /** At the next full minute, or hour. */
+  /** Plans the next point for the next full minute, or hour. */
   #plan(sizeMs: number): void {
     this.#dueMs = this.#clock.monotonicMs() + sizeMs - (this.#clock.nowMs() % sizeMs);
   }
 
-  /** Writes the minute that ends now; also the one that runs, for a shutdown. */
+  /** Writes the minute that ends now; at a shutdown, the current minute. */
   async turn(): Promise<void> {
     const nowMs = this.#clock.nowMs();
     const points = this.#takePoints();
@@ -87,7 +87,7 @@ export class QueueSeries {
     for await (const name of this.#store.seriesNames()) await this.#turnHour(name);
   }
 
-  /** Nothing happens: the hour has to be added up when it is over, and then nothing is to be done. */
+  /** Rests while nothing happens; only an hour with minutes still has to be added up when it is over. */
   #rest(): void {
     this.#queues.flows.isQuiet = true;
     this.#dueMs = undefined;
@@ -151,7 +151,7 @@ export class QueueSeries {
     return writes;
   }
 
-  /** Adds up the hours that are over, and removes what is too old. */
+  /** Adds up the hours that are over, and removes old points. */
   async #turnHour(name: QueueName): Promise<void> {
     const minutes: SeriesName = { ...name, unit: "m" };
     const hours: SeriesName = { ...name, unit: "h" };
@@ -177,7 +177,7 @@ export class QueueSeries {
   }
 }
 
-/** The same moment in two places. */
+/** Adds up points of the same moment, of two queues or shards. */
 export function addPoints(one: SeriesPoint, other: SeriesPoint): SeriesPoint {
   return {
     number: one.number,
@@ -190,14 +190,14 @@ export function addPoints(one: SeriesPoint, other: SeriesPoint): SeriesPoint {
   };
 }
 
-/** When the oldest of the tasks was created that are next in line; undefined when that is not known. */
+/** When the oldest of the tasks at the heads was created; undefined when no head is in memory. */
 function headsSinceMs(queue: QueueState): number | undefined {
   let oldest: number | undefined;
   for (const id of queue.heads()) oldest = Math.min(oldest ?? Number.MAX_VALUE, timeOfId(id));
   return oldest;
 }
 
-/** The same place at two moments: what happened adds up, and how it is at the end counts. */
+/** Joins two parts of a period: flows add up, and the counts of the later part stay. */
 function laterPart(before: SeriesPoint, after: SeriesPoint): SeriesPoint {
   return { ...after, ...addFlow(before, after) };
 }
@@ -238,7 +238,7 @@ export function withOldest(
   return Promise.all(oldest);
 }
 
-/** Of a queue that nobody has claimed from since the start, the heads are read. */
+/** Reads the heads from disk for a queue without a claim since the start. */
 async function oldestReadyMs(queue: QueueState, store: Store): Promise<number | undefined> {
   if (queue.readyTotal === 0) return undefined;
   const known = headsSinceMs(queue);

@@ -5,14 +5,14 @@ import type { ShardHost } from "./shard-host.ts";
 export interface ShardLink {
   /** Takes over the bytes. */
   send(message: Uint8Array<ArrayBuffer>): void;
-  /** Set by who listens; called with each message of the shard, in their order. */
+  /** Set by the listener; called with each message of the shard, in order. */
   onMessage: (message: Uint8Array) => void;
   /**
-   * Set by who listens; called once when the shard has ended unasked. A message after it is of a new one.
-   * Calls under way hear the fault, and later ones `meanwhile`, if that is another.
+   * Set by the listener; called once when the shard has ended unexpectedly. A later message comes from a new
+   * shard. Calls under way fail with the fault, and later calls with `meanwhile`, if that is given.
    */
   onDown: (fault: FaultError, meanwhile?: FaultError) => void;
-  /** Has the shard finish what it does and end. */
+  /** Lets the shard finish its work and end. */
   stop(): Promise<void>;
 }
 
@@ -23,7 +23,7 @@ export class LocalLink implements ShardLink {
   readonly #close: () => Promise<void>;
   #host: ShardHost | undefined;
   #listener: ((message: Uint8Array) => void) | undefined;
-  /** What came before there was somebody to take it. */
+  /** Messages that came before the host was attached, and before there was a listener. */
   readonly #early: Uint8Array[] = [];
   readonly #unheard: Uint8Array[] = [];
 
@@ -35,7 +35,7 @@ export class LocalLink implements ShardLink {
     this.#close = parts.close;
   }
 
-  /** From now on this one answers. */
+  /** Connects the host, which gets the messages that came before. */
   attach(host: ShardHost): void {
     this.#host = host;
     for (const message of this.#early.splice(0)) host.take(message);
@@ -46,7 +46,7 @@ export class LocalLink implements ShardLink {
     for (const message of this.#unheard.splice(0)) listener(message);
   }
 
-  /** The shard says something. */
+  /** Delivers a message of the shard. */
   deliver(message: Uint8Array): void {
     this.#defer(() => {
       if (this.#listener === undefined) this.#unheard.push(message);

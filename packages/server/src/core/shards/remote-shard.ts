@@ -1,6 +1,6 @@
 /**
  * The router's end of the connection to one shard. The calls of an event loop turn travel together. When the
- * shard ends unexpectedly, waiting callers are told that the outcome is unknown.
+ * shard ends unexpectedly, waiting callers get the fault that the outcome is unknown.
  */
 import type { FaultError } from "@codeq/engine";
 import type { NewTask, TaskId } from "@codeq/queue";
@@ -20,35 +20,35 @@ import {
   byKind,
   calls,
   DamagedMessage,
+  type EnqueueMode,
   firstNote,
   head,
   type Message,
   MessageWriter,
-  type NewTaskTerms,
   notes,
   type ValueOf,
 } from "./wire.ts";
 
-/** What a shard that is behind may have in front of it. */
+/** A shard with more unread bytes than this is overloaded. */
 const unreadBytesMax = 64 * 1024 * 1024;
-/** Received so much without having had anything to say, the router says so. */
+/** The router acknowledges after this many bytes even if there is nothing to send. */
 const unsaidBytesMax = 1024 * 1024;
 
-/** What is heard from a shard besides answers. */
+/** Receives what a shard sends besides answers. */
 export type ShardNotes = {
   readonly [Name in keyof typeof notes]: (value: ValueOf<(typeof notes)[Name]>) => void;
 } & {
-  /** It has ended: what becomes of the calls to it is unknown. */
+  /** The shard has ended; the outcome of calls under way is unknown. */
   down(fault: FaultError): void;
-  /** A new one is there in its place. */
+  /** A new shard has taken its place. */
   up(): void;
-  /** Everything up to this call was carried out, and what was heard tells of it. */
+  /** The shard has carried out everything up to this call, and the notes so far contain it. */
   carriedOut(number: number, undecided: readonly number[]): void;
-  /** All of a message was heard, and everybody has been answered. */
+  /** A message was read completely, and all its answers were passed on. */
   heard(): void;
 };
 
-/** The key of a new task leads to another shard, or to nothing. */
+/** Also hears that the idempotency key of a new task belongs to another shard, or to no task. */
 export interface EnqueueWaiter extends Waiter<Enqueued> {
   moved(id: TaskId, item: number): void;
   unknownKey(item: number): void;
@@ -74,7 +74,7 @@ export class RemoteShard {
   readonly #defer: (run: () => void) => void;
   readonly #out: MessageWriter = new MessageWriter();
   readonly #waiting: Map<number, Waiting> = new Map();
-  /** The last call of each message under way, and its size. */
+  /** The last call of each unread message, and the size of the message. */
   #unread: { readonly last: number; readonly bytes: number }[] = [];
   #unreadBytes = 0;
   #calls = 0;
@@ -98,7 +98,7 @@ export class RemoteShard {
     this.#begin();
   }
 
-  /** From now on what the shard says is heard. */
+  /** Starts to listen to the shard. */
   hear(): void {
     this.#link.onDown = (fault, meanwhile) => this.#down(fault, meanwhile ?? fault);
     this.#link.onMessage = (message) => this.#take(message);
@@ -108,8 +108,8 @@ export class RemoteShard {
     return this.#isOverloadedThere || this.#unreadBytes > unreadBytesMax;
   }
 
-  enqueue(input: NewTask, waiter: EnqueueWaiter, item: number, terms?: NewTaskTerms): number {
-    return this.send(calls.enqueue, { input, terms }, waiter, item);
+  enqueue(input: NewTask, waiter: EnqueueWaiter, item: number, mode?: EnqueueMode): number {
+    return this.send(calls.enqueue, { input, mode }, waiter, item);
   }
 
   claim(request: ClaimRequest, waiter: Waiter<readonly ClaimedTask[]>): number {
@@ -136,14 +136,14 @@ export class RemoteShard {
         yield Buffer.from(piece, "base64");
       }
     } finally {
-      // Its reader has gone; that the shard has as well does not matter.
+      // The reader has gone; it does not matter whether the shard has gone as well.
       if (!isOver) this.ask("endBackup", []).catch(() => {});
     }
   }
 
   /**
-   * Asks what travels as JSON. `signal` ends the waiting, not the answer; `onCall` hears the number of
-   * the call.
+   * Calls a verb whose arguments and answer travel as JSON. `signal` ends the wait of the shard, which then
+   * answers; `onCall` gets the number of the call.
    */
   ask<Name extends AskedName>(
     name: Name,
@@ -177,7 +177,7 @@ export class RemoteShard {
     if (this.#waiting.has(number)) this.send(calls.cancel, number, undefined);
   }
 
-  /** Returns the number of the call; 0 when the shard is gone, which the waiter has heard then. */
+  /** Returns the number of the call; 0 when the shard is gone and the waiter was refused. */
   send<Value>(
     message: Message<Value>,
     value: Value,
@@ -237,28 +237,20 @@ export class RemoteShard {
       const kind = from.byte();
       const note = noteNames[kind - firstNote];
       if (note === undefined && !isNoted) {
-        // The notes stand in front: now all that belongs together is known.
+        // Notes come before answers, so all notes have been read now.
         this.#notes.carriedOut(carriedOut, undecided);
         isNoted = true;
       }
       if (note !== undefined) this.#notes[note](notes[note].read(from) as never);
-      else this.#tell(this.#read(kind, from), bugs);
+      else runCollecting(bugs, this.#read(kind, from));
     }
     if (!isNoted) this.#notes.carriedOut(carriedOut, undecided);
     this.#notes.heard();
-    // After all others were told: what one of them did wrong is not theirs.
+    // Thrown after all others were answered, so that a bug of one caller does not affect the others.
     if (bugs.length > 0) throw bugs[0];
   }
 
-  #tell(tell: () => void, bugs: unknown[]): void {
-    try {
-      tell();
-    } catch (error) {
-      bugs.push(error);
-    }
-  }
-
-  /** Reads an answer; returns how to tell it to who waits. */
+  /** Reads an answer; returns the call of its waiter. */
   #read(kind: number, from: ByteReader): () => void {
     const number = from.number();
     const waiting = this.#waiting.get(number);
@@ -293,7 +285,7 @@ export class RemoteShard {
     for (const { waiter, item } of waiting) waiter.refused(fault as Refused, item);
   }
 
-  /** A new shard speaks in place of the one that ended; it knows of none of the calls. */
+  /** A new shard has taken the place of the one that ended; it has none of the calls. */
   #up(): void {
     this.#fault = undefined;
     this.#calls = 0;
@@ -301,5 +293,13 @@ export class RemoteShard {
     this.#begin();
     this.#notes.up();
     if (this.#isListening) this.listen(true);
+  }
+}
+
+function runCollecting(bugs: unknown[], run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    bugs.push(error);
   }
 }

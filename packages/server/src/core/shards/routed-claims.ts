@@ -23,7 +23,7 @@ interface Pick {
   readonly shard: number;
 }
 
-/** A claim is on its way to a shard, which may have been asked for more than it has. */
+/** A claim that is on its way to a shard; the shard may have fewer tasks than it was asked for. */
 interface AskedFor {
   readonly number: number;
   readonly queue: RoutedQueue;
@@ -34,7 +34,7 @@ export interface RoutedClaimsParts {
   readonly shards: readonly RemoteShard[];
   readonly usage: SharedUsage;
   readonly clock: Clock;
-  /** Whether a shard takes claims now. */
+  /** Whether a shard accepts claims now. */
   readonly isOpen: (shard: number) => boolean;
 }
 
@@ -42,16 +42,16 @@ export class RoutedClaims {
   readonly waiting: WaitingClaims;
   readonly #parts: RoutedClaimsParts;
   readonly queues: RoutedQueues;
-  /** Called with every queue that a shard told something of. */
+  /** Called with every queue that a shard reported. */
   onMoved: ((queue: RoutedQueue) => void) | undefined;
-  /** What the shards were asked for and may not have told the consequences of, by shard. */
+  /** The claims whose effects may not be in the reports yet, by shard. */
   readonly #asked: AskedFor[][];
   /** Claims that are with a shard. */
   readonly #away: Set<Claim> = new Set();
-  /** Have work that may not have been offered to those who wait. */
-  readonly #told: Set<RoutedQueue> = new Set();
+  /** Queues with work that may not have been offered to waiting claims. */
+  readonly #reported: Set<RoutedQueue> = new Set();
   readonly #freed: Set<TenantId> = new Set();
-  /** With whom the next choice among equals begins. */
+  /** The shard with which the next choice among equals begins. */
   #turn = 0;
 
   constructor(parts: RoutedClaimsParts) {
@@ -72,13 +72,13 @@ export class RoutedClaims {
     else claim.durable(nothing);
   }
 
-  /** Nobody waits for the answer any more: it is none, unless the claim is with a shard already. */
+  /** The caller has gone: answers with no tasks, unless the claim is with a shard already. */
   cancel(claim: Claim): void {
     claim.isCancelled = true;
     this.waiting.finish(claim);
   }
 
-  /** Ends all waits; what comes back from a shard without tasks does not wait on. */
+  /** Ends all waits; a claim that comes back from a shard without tasks does not wait again. */
   stopWaiting(): void {
     for (const claim of this.#away) claim.waitUntilMs = Number.NEGATIVE_INFINITY;
     this.waiting.finishAll();
@@ -94,11 +94,11 @@ export class RoutedClaims {
     hint.ready = ready;
     hint.topPriority = topPriority;
     this.onMoved?.(queue);
-    if (ready > 0) this.#told.add(queue);
+    if (ready > 0) this.#reported.add(queue);
     else this.queues.dropIfIdle(queue);
   }
 
-  /** What a shard says of the leases of a queue with a topic. */
+  /** A report of the leases of a queue with a topic. */
   leased(
     shard: number,
     { tenantId, queue: name, leased, max }: ValueOf<typeof notes.leased>,
@@ -112,7 +112,7 @@ export class RoutedClaims {
     queue.leasedMax = max;
     queue.leased[shard] = leased;
     this.onMoved?.(queue);
-    this.#told.add(queue);
+    this.#reported.add(queue);
   }
 
   /** The queue may have any number of leases. */
@@ -122,8 +122,8 @@ export class RoutedClaims {
     queue.tenant.limitedQueues -= 1;
     queue.leasedMax = Number.POSITIVE_INFINITY;
     queue.leased.fill(0);
-    this.#told.add(queue);
-    this.serveTold();
+    this.#reported.add(queue);
+    this.serveReported();
   }
 
   /** A tenant may have leases left. */
@@ -131,16 +131,16 @@ export class RoutedClaims {
     if (this.queues.findTenant(tenantId)?.isHeldBack) this.#freed.add(tenantId);
   }
 
-  /** Serves whoever waits for what the shards have told. */
-  serveTold(): void {
+  /** Serves claims that wait for the work that the shards have reported. */
+  serveReported(): void {
     for (const tenantId of this.#freed) this.#serveTenant(tenantId);
     this.#freed.clear();
-    const told = [...this.#told];
-    this.#told.clear();
-    for (const queue of told) this.#serveQueue(queue);
+    const reported = [...this.#reported];
+    this.#reported.clear();
+    for (const queue of reported) this.#serveQueue(queue);
   }
 
-  /** What the shard has told contains all that it was asked for up to this call. */
+  /** The reports of the shard contain all claims up to this call. */
   carriedOut(shard: number, number: number, undecided: readonly number[]): void {
     const asked = this.#asked[shard] as AskedFor[];
     if (asked.length === 0) return;
@@ -151,23 +151,23 @@ export class RoutedClaims {
     });
   }
 
-  /** A shard may take claims again: what it told before has not been offered to anybody. */
+  /** A shard accepts claims again: the work that it reported before has not been offered yet. */
   opened(shard: number): void {
     for (const queue of this.queues.all()) {
-      if ((queue.hints[shard] as Hint).ready > 0) this.#told.add(queue);
+      if ((queue.hints[shard] as Hint).ready > 0) this.#reported.add(queue);
     }
   }
 
-  /** The shard tells anew what it has. */
+  /** The shard is going to report everything again. */
   forget(shard: number): void {
     this.queues.forget(shard);
     for (const queue of this.queues.all()) queue.leased[shard] = 0;
   }
 
-  /** The shard is gone, and whoever asked it for tasks hears of it next. */
+  /** The shard is gone; the claims that are with it fail next. */
   down(shard: number): void {
     for (const each of (this.#asked[shard] as AskedFor[]).splice(0)) {
-      // It may have given them, and tells when it is back.
+      // The shard may have leased the tasks, and reports that when it is back.
       (each.queue.leased[shard] as number) += each.count;
       this.#settle(shard, each);
     }
@@ -176,7 +176,7 @@ export class RoutedClaims {
 
   #settle(shard: number, { queue, count }: AskedFor): void {
     (queue.hints[shard] as Hint).asked -= count;
-    this.#told.add(queue);
+    this.#reported.add(queue);
     this.queues.dropIfIdle(queue);
   }
 
@@ -210,8 +210,8 @@ export class RoutedClaims {
   }
 
   /**
-   * Sends the claim to the shard that has the best for it, for as many as it has not got yet; false when none
-   * has anything.
+   * Sends the claim to the shard with the best work for it, for as many tasks as are missing; false when no shard
+   * has work.
    */
   #send(claim: Claim, got = nothing): boolean {
     const { tenantId } = claim;
@@ -232,7 +232,7 @@ export class RoutedClaims {
   #sendTo(pick: Pick, claim: Claim, got: readonly ClaimedTask[], count: number): void {
     const { usage, shards } = this.#parts;
     const { tenantId, workerId, leaseMs } = claim;
-    // Where queues have limits, a claim is counted in the one that it may take from.
+    // Where queues have limits, a claim names the one queue whose limit it was counted against.
     const isLimited = pick.queue.tenant.limitedQueues > 0;
     const queues = isLimited ? [pick.queue.name] : claim.queues;
     const hint = pick.queue.hints[pick.shard] as Hint;
@@ -264,7 +264,7 @@ export class RoutedClaims {
     return best;
   }
 
-  /** Without tasks the shard has told, in front of its answer, that it has none; others may. */
+  /** A shard without tasks has reported that before its answer; others may have tasks. */
   #answered(
     claim: Claim,
     got: readonly ClaimedTask[],
@@ -281,13 +281,13 @@ export class RoutedClaims {
     }
   }
 
-  /** Asks the next shard for what is missing, where one is known to have it. */
+  /** Asks the next shard that reported work for the missing tasks. */
   #fill(claim: Claim, tasks: readonly ClaimedTask[]): void {
     const isEnough = tasks.length >= claim.counted || claim.isCancelled;
     if (isEnough || !this.#send(claim, tasks)) claim.durable(tasks);
   }
 
-  /** A shard that takes nothing now holds up nobody whom another one can serve. */
+  /** A shard that fails does not keep the claim from the other shards. */
   #refused(claim: Claim, why: Refused): void {
     const isFault = why instanceof FaultError;
     if (

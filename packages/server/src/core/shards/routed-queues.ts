@@ -3,7 +3,7 @@ import type { TenantId } from "@codeq/queue";
 import { QueueMap, TenantQueues, type WaitingQueue } from "../broker/queue-map.ts";
 import { WaitList } from "../broker/wait-list.ts";
 
-/** What a shard said of a queue, and how much of that was asked for since. */
+/** The last report of a shard about a queue, and how many tasks were asked for since. */
 export interface Hint {
   ready: number;
   /** -1 without ready tasks. */
@@ -18,7 +18,7 @@ export class RoutedQueue implements WaitingQueue {
   readonly waiters: WaitList = new WaitList();
   /** By shard. */
   readonly hints: Hint[];
-  /** How many leases it may have over all shards, and how many each has; as far as it has a topic. */
+  /** For a queue with a topic: how many leases it may have over all shards, and how many each shard has. */
   leasedMax = Number.POSITIVE_INFINITY;
   readonly leased: number[];
 
@@ -34,7 +34,7 @@ export class RoutedQueue implements WaitingQueue {
     return this.hints.reduce((sum, { ready }) => sum + ready, 0);
   }
 
-  /** How many more leases may begin, with those that may be on their way. */
+  /** How many more leases may begin; leases that may be on their way count as begun. */
   get leasesLeft(): number {
     if (this.leasedMax === Number.POSITIVE_INFINITY) return this.leasedMax;
     const asked = this.hints.reduce((sum, each) => sum + each.asked, 0);

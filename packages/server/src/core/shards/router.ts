@@ -1,5 +1,5 @@
 /**
- * Presents several shards as one queue. A call about a task goes to the shard of the task. A new task goes
+ * Presents several shards as one broker. A call about a task goes to the shard of the task. A new task goes
  * to the shard of its idempotency key or, without a key, to the shards in turn. A call about all tasks goes
  * to all shards, and the answers are merged.
  */
@@ -65,9 +65,9 @@ import { RoutedClaims } from "./routed-claims.ts";
 import { ShardGroup } from "./shard-group.ts";
 import { shardOfKey } from "./shard-of.ts";
 import { SharedUsage } from "./shared-usage.ts";
-import { calls, type NewTaskTerms } from "./wire.ts";
+import { calls, type EnqueueMode } from "./wire.ts";
 
-/** So many new tasks without a key go to one shard before it is the next one's turn. */
+/** So many new tasks without a key go to one shard before the next shard's turn. */
 const turnTasksMax = 64;
 
 export interface RouterParts {
@@ -75,20 +75,20 @@ export interface RouterParts {
   readonly clock: Clock;
   readonly quotas: Quotas;
   readonly feed: Feed;
-  /** Runs a function after what arrived in the same turn. */
+  /** Runs a function after everything that arrived in the same event loop turn. */
   readonly defer: (run: () => void) => void;
-  /** How the whole is, whenever one of the shards begins or ceases to accept writes. */
+  /** Called with the state of all shards together when one of them begins or ceases to accept writes. */
   readonly onState: (state: EngineState, fault: FaultError | undefined) => void;
-  /** Events that the readers of feeds will never hear of. */
+  /** Called with the number of events that the readers of feeds miss. */
   readonly onMissed: (events: number) => void;
-  /** An endpoint of webhooks is not what it was. */
+  /** Called when a webhook endpoint begins to fail, is disabled, or works again. */
   readonly onEndpoint: (change: EndpointChange) => void;
 }
 
 type RoutedVerbs = Pick<Queue, keyof typeof brokerRouting>;
 type RoutedWebhooks = Pick<Queue["webhooks"], keyof typeof webhookRouting>;
 
-/** The constructor of the router adds these. */
+/** A class with the verbs of the routing table; the constructor of the router adds them. */
 const WithRoutedVerbs = class {} as new () => RoutedVerbs;
 
 export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
@@ -110,7 +110,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     this.#defer = defer;
     this.#usage = new SharedUsage(quotas, links.length);
     this.#opened = links.map(() => Promise.withResolvers());
-    // A shard that ends early ends the start only where somebody waits for it.
+    // A shard that ends early fails the start only when the start awaits `opened`.
     for (const { promise } of this.#opened) promise.catch(() => {});
     const shards = links.map((link, number) => {
       return new RemoteShard({ number, link, defer, notes: this.#notesOf(number, parts) });
@@ -134,7 +134,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     };
   }
 
-  /** Resolves when every shard has said what it has. */
+  /** Resolves when every shard has reported its state. */
   async opened(): Promise<void> {
     await Promise.all(this.#opened.map(({ promise }) => promise));
     await this.#alignTopics();
@@ -167,7 +167,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
         );
       },
       down: (fault) => {
-        // Another node may lead it soon, which is no failure.
+        // Another node may lead the shard soon, so this is not a failure.
         const state = fault.code === "not_leader" ? "closed" : "failed";
         this.#group.states[shard] = { shard, state, error: fault.message };
         this.#opened[shard]?.reject(fault);
@@ -182,10 +182,10 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
       carriedOut: (number, undecided) => {
         this.#usage.carriedOut(shard, number, undecided);
         this.#claims.carriedOut(shard, number, undecided);
-        // Who waits comes before those who ask again when they hear their answers.
-        this.#claims.serveTold();
+        // Waiting claims come before callers that claim again when they get their answers.
+        this.#claims.serveReported();
       },
-      heard: () => this.#claims.serveTold(),
+      heard: () => this.#claims.serveReported(),
     };
   }
 
@@ -219,7 +219,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     const exceeded = this.exceededByTask(input);
     if (idempotencyKey === "") {
       if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
-      // A task without a key is never found elsewhere.
+      // Only tasks with a key are looked for in other shards.
       else this.enqueueAt(this.#nextShard(), input, waiter as EnqueueWaiter, item);
       return;
     }
@@ -237,10 +237,10 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     input: NewTask,
     waiter: EnqueueWaiter,
     item: number,
-    terms?: NewTaskTerms,
+    mode?: EnqueueMode,
   ): void {
-    const number = this.#group.all[shard]?.enqueue(input, waiter, item, terms) ?? 0;
-    if (number === 0 || (terms !== undefined && terms.kind !== "forget")) return;
+    const number = this.#group.all[shard]?.enqueue(input, waiter, item, mode) ?? 0;
+    if (number === 0 || (mode !== undefined && mode.kind !== "forget")) return;
     const { tenantId, payloadBytes: storedBytes } = input;
     this.#usage.send(shard, number, tenantId, { pending: 1, storedBytes });
   }
@@ -249,7 +249,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     return this.#group.of(id).number;
   }
 
-  /** Those of a turn go together, so that they share a commit; one that takes nothing is passed over. */
+  /** Tasks of one event loop turn go to one shard, so that they share a commit; skips shards that are not open. */
   #nextShard(): number {
     const count = this.#group.all.length;
     if (this.#turnTasks === 0) {
@@ -268,7 +268,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
   }
 
   claim(claim: Claim): void {
-    // While nobody leads there may be work in a moment.
+    // While a shard has no leader, claims wait for one.
     if (this.state === "open" || this.state === "closed") this.#claims.claim(claim);
     else claim.refused(this.#group.fault);
   }
@@ -353,7 +353,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     return deleted;
   }
 
-  /** What its shard says, with what the others have of its queue. */
+  /** The explanation of the task's shard, with the counts of its queue in the other shards. */
   async explain(of: TaskOf): Promise<Explained | undefined> {
     const shard = this.#group.of(of.id);
     const own = await shard.ask("explain", [of]);
@@ -365,7 +365,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     return { ...explained, obstacle: this.#obstacleOf(queue, own.obstacle) };
   }
 
-  /** Quotas and the limits of topics hold over all shards, which a shard alone does not know. */
+  /** Quotas and the limits of topics hold over all shards; a single shard cannot check them. */
   #obstacleOf({ tenantId, name }: QueueName, own: Obstacle | undefined): Obstacle | undefined {
     if (own?.rule === "storage") return own;
     if (this.#usage.quotas.leasesLeft(tenantId) === 0) return { rule: "lease_quota" };
@@ -402,7 +402,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     this.#claims.unlimited(of);
   }
 
-  /** A crash may have come between the first shard and the others. */
+  /** Repairs topics after a crash between the first shard and the others. */
   async #alignTopics(): Promise<void> {
     const asked = this.#group.all.map((shard) => shard.ask("allTopics", []));
     const [truth = [], ...others] = await Promise.all(asked);
@@ -447,7 +447,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     return this.#usage.quotas.exceededByLease(tenantId);
   }
 
-  /** What the tenant has, as the quotas see it. */
+  /** What the tenant uses, as the quotas count it. */
   held(tenantId: TenantId): Usage {
     return this.#usage.of(tenantId);
   }
@@ -456,7 +456,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     return this.#claims.waiting.size;
   }
 
-  /** Of how many queues something is known. */
+  /** How many queues are known. */
   get knownQueues(): number {
     return this.#claims.queues.size;
   }
@@ -496,14 +496,14 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
 
 interface Keyed {
   readonly input: NewTask;
-  /** Of the key. */
+  /** The shard of the key. */
   readonly shard: number;
   readonly waiter: Waiter<Enqueued>;
 }
 
 /**
- * A new task whose key may stand for one of another shard, since the number of shards was changed: that
- * one is asked. When it knows nothing of the key any more, the shard of the key forgets it.
+ * A new task whose key may belong to a task of another shard, because the number of shards has changed: asks that
+ * shard. When that shard does not have the key any more, the shard of the key forgets it.
  */
 class KeyedEnqueue implements EnqueueWaiter {
   readonly #router: Router;

@@ -18,7 +18,7 @@ export class ShardGroup {
     this.states = all.map(({ number: shard }) => ({ shard, state: "closed", error: undefined }));
   }
 
-  /** Open as long as one of them is: the others refuse what is theirs. */
+  /** Open as long as one shard is open: the others refuse only their own calls. */
   get state(): EngineState {
     const states = this.states.map(({ state }) => state);
     return (["open", "full", "failed"] as const).find((each) => states.includes(each)) ?? "closed";

@@ -20,17 +20,17 @@ import {
   answers,
   calls,
   DamagedMessage,
+  type EnqueueMode,
   head,
   type Message,
   MessageWriter,
-  type NewTaskTerms,
   notes,
   type ValueOf,
 } from "./wire.ts";
 
 const callNames = Object.keys(calls) as (keyof typeof calls)[];
 
-/** Events are left out while so much of what was sent has not been received. */
+/** Events are left out while the router has not received so many of the sent bytes. */
 const unreceivedBytesMax = 8 * 1024 * 1024;
 
 const unforeseen = "the shard could not carry out the call";
@@ -42,12 +42,12 @@ export interface ShardHostParts {
   readonly count: number;
   /** Whether tenants have quotas that the router has to know about. */
   readonly isLimited: boolean;
-  /** Runs a function after what arrived in the same turn. */
+  /** Runs a function after everything that arrived in the same event loop turn. */
   readonly defer: (run: () => void) => void;
   /** Runs a function a little later, for hints that no claim waits for; undefined where a message costs little. */
   readonly deferHints?: ((run: () => void) => void) | undefined;
   readonly send: (message: Uint8Array<ArrayBuffer>) => void;
-  /** Something threw that should not have. */
+  /** Called with an error that is a bug. */
   readonly onBug: (error: unknown) => void;
   /** The measurements of the shard, as text. */
   readonly scrape: () => string;
@@ -66,9 +66,9 @@ export class ShardHost {
   readonly #out: MessageWriter = new MessageWriter();
   readonly #backups: OpenBackups;
   readonly #queues: Set<QueueState> = new Set();
-  /** Tenants that have something stored, to be told with the queues. */
+  /** Tenants with stored bytes, to be reported with the queues. */
   #storing: readonly TenantId[] = [];
-  #isAnew = true;
+  #isReset = true;
   /** Claims for which the disk is read. */
   #undecided: AskedClaim[] = [];
   /** Calls that wait for something, and how to end that. */
@@ -78,12 +78,12 @@ export class ShardHost {
   #receivedBytes = 0;
   #isDeferred = false;
   #areHintsDeferred = false;
-  /** Queues that the router believes to have tasks for a claim. */
-  readonly #toldReady: WeakSet<QueueState> = new WeakSet();
+  /** Queues whose last report had tasks to claim. */
+  readonly #reportedReady: WeakSet<QueueState> = new WeakSet();
   #stopListening: (() => void) | undefined;
   #missed = 0;
 
-  /** `onMade` sees to it that the host hears of what happens to the broker, from the first moment on. */
+  /** `onMade` connects the host to the events of the broker before any of them can be missed. */
   static async open(parts: ShardHostParts, onMade: (host: ShardHost) => void): Promise<ShardHost> {
     const host = new ShardHost(parts, await storingTenants(parts));
     onMade(host);
@@ -103,15 +103,15 @@ export class ShardHost {
   private constructor(parts: ShardHostParts, storing: readonly TenantId[]) {
     this.#parts = parts;
     this.#backups = new OpenBackups(parts.broker.store);
-    this.#noteAll(storing);
-    this.tellState();
+    this.#reportAll(storing);
+    this.reportState();
   }
 
-  /** Something of the queue has changed. */
+  /** Plans a report of the queue, which has changed. */
   moved(queue: QueueState): void {
     this.#queues.add(queue);
     const { deferHints, isLimited } = this.#parts;
-    const isNews = queue.topPriority >= 0 && !this.#toldReady.has(queue);
+    const isNews = queue.topPriority >= 0 && !this.#reportedReady.has(queue);
     if (deferHints === undefined || isNews || isLimited || queue.topic !== undefined) {
       this.#schedule();
       return;
@@ -124,29 +124,29 @@ export class ShardHost {
     });
   }
 
-  /** An endpoint of webhooks is not what it was. */
+  /** Reports that a webhook endpoint began to fail, was disabled, or works again. */
   endpointChanged(change: EndpointChange): void {
     this.#note(notes.endpoint, change);
   }
 
-  /** The memory of the broker was made anew. */
+  /** Reports everything again after the memory of the broker was rebuilt. */
   recovered(): void {
     storingTenants(this.#parts).then(
-      (tenants) => this.#noteAll(tenants),
-      // Those who cannot be read now are told with their next change.
-      () => this.#noteAll([]),
+      (tenants) => this.#reportAll(tenants),
+      // Tenants that cannot be read now are reported with their next change.
+      () => this.#reportAll([]),
     );
   }
 
-  /** Nobody hears what it says any more. */
+  /** Ends everything that the router waits for; the connection is closed. */
   close(): void {
     this.#listen(false);
     for (const wait of this.#waits.values()) wait.abort(endOfWait);
     void this.#backups.close();
   }
 
-  /** The storage begins or ceases to accept writes. */
-  tellState(fault?: FaultError): void {
+  /** Reports that the storage begins or ceases to accept writes. */
+  reportState(fault?: FaultError): void {
     const { state } = this.#parts.broker;
     this.#note(notes.state, { state, error: fault?.message });
   }
@@ -163,7 +163,7 @@ export class ShardHost {
       try {
         this.#handlers[name](value as never, number);
       } catch (error) {
-        // A bug costs the call that it meets.
+        // A bug fails only the call that runs into it.
         const isFault = error instanceof FaultError;
         if (!isFault) this.#parts.onBug(error);
         this.refuse(isFault ? error : new FaultError("storage_failed", unforeseen), number);
@@ -172,9 +172,9 @@ export class ShardHost {
     this.#schedule();
   }
 
-  /** Tells everything from the beginning. */
-  #noteAll(storing: readonly TenantId[]): void {
-    this.#isAnew = true;
+  /** Plans a report of all queues and of these tenants. */
+  #reportAll(storing: readonly TenantId[]): void {
+    this.#isReset = true;
     this.#storing = storing;
     this.#queues.clear();
     for (const queue of this.#parts.broker.queues.all()) this.#queues.add(queue);
@@ -185,7 +185,7 @@ export class ShardHost {
   readonly #handlers: {
     [Name in keyof typeof calls]: (value: ValueOf<(typeof calls)[Name]>, number: number) => void;
   } = {
-    enqueue: ({ input, terms }, number) => this.#enqueue(input, terms, number),
+    enqueue: ({ input, mode }, number) => this.#enqueue(input, mode, number),
     claim: (request, number) => {
       const claim = new AskedClaim(request, this, number);
       this.#parts.broker.claim(claim);
@@ -205,34 +205,34 @@ export class ShardHost {
     outcome: ({ tenantId, id }, number) =>
       this.#answerLater(answers.outcome, number, this.#parts.broker.outcome(tenantId, id)),
     ask: ({ name, given }, number) =>
-      this.#answerLater(answers.told, number, this.#ask(name, given, number)),
+      this.#answerLater(answers.asked, number, this.#ask(name, given, number)),
     cancel: (number) => this.#waits.get(number)?.abort(endOfWait),
     listen: (isHeard) => this.#listen(isHeard),
   };
 
-  #enqueue(input: NewTask, terms: NewTaskTerms | undefined, number: number): void {
+  #enqueue(input: NewTask, mode: EnqueueMode | undefined, number: number): void {
     const { broker, shard, count } = this.#parts;
     const { tenantId, idempotencyKey } = input;
     const known = idempotencyKey === "" ? undefined : this.#taskOf(tenantId, idempotencyKey);
     if (known !== undefined && shardOf(known, count) !== shard) {
-      if (terms?.kind !== "forget") {
+      if (mode?.kind !== "forget") {
         this.#answer(answers.moved, number, known);
         return;
       }
       broker.store.forgetIdempotency(tenantId, idempotencyKey);
     }
-    if (terms?.kind === "known" && known === undefined) {
+    if (mode?.kind === "known" && known === undefined) {
       this.#answer(answers.unknownKey, number, undefined);
       return;
     }
-    if (terms?.kind === "exceeded" && known === undefined) {
-      this.refuse({ code: "quota_exceeded", exceeded: terms.exceeded }, number);
+    if (mode?.kind === "exceeded" && known === undefined) {
+      this.refuse({ code: "quota_exceeded", exceeded: mode.exceeded }, number);
       return;
     }
     broker.enqueue(input, this.#waiters.enqueued, number);
   }
 
-  /** What is damaged is told by the broker. */
+  /** Undefined for a damaged entry; the broker answers with the damage. */
   #taskOf(tenantId: TenantId, key: string): TaskId | undefined {
     try {
       return this.#parts.broker.store.idempotency(tenantId, key)?.taskId;
@@ -253,7 +253,7 @@ export class ShardHost {
     const [target, verb] = name.startsWith("webhooks.")
       ? [broker.webhooks, name.slice("webhooks.".length)]
       : [name in own ? own : broker, name];
-    // The router knows the types. JSON has no undefined.
+    // The types are checked where the router sends the call. JSON has no undefined.
     const run = (target as unknown as Record<string, (...given: unknown[]) => unknown>)[verb];
     if (run === undefined) throw new TypeError(`a shard has no verb ${name}`);
     return run.apply(
@@ -300,12 +300,12 @@ export class ShardHost {
   }
 
   claimed(claim: AskedClaim, tasks: readonly ClaimedTask[]): void {
-    // The router believed that there is work, and has to hear that there is none.
-    if (tasks.length === 0) this.#noteAsked(claim);
+    // The last report said that there is work, so the router needs a new one.
+    if (tasks.length === 0) this.#reportAsked(claim);
     this.#answer(answers.claimed, claim.number, tasks);
   }
 
-  #noteAsked({ tenantId, queues }: AskedClaim): void {
+  #reportAsked({ tenantId, queues }: AskedClaim): void {
     const known = this.#parts.broker.queues;
     for (const name of queues ?? []) this.#queues.add(known.queue(tenantId, name));
     if (queues === undefined) {
@@ -333,11 +333,11 @@ export class ShardHost {
       this.#stopListening = undefined;
       return;
     }
-    const hear = (event: TaskEvent): void => this.#tell(event);
+    const hear = (event: TaskEvent): void => this.#sendEvent(event);
     this.#stopListening ??= this.#parts.feed.listen({ tenantId: undefined, hear, end: () => {} });
   }
 
-  #tell(event: TaskEvent): void {
+  #sendEvent(event: TaskEvent): void {
     if (this.#sentBytes + this.#out.bytes - this.#receivedBytes > unreceivedBytesMax) {
       this.#missed += 1;
       return;
@@ -351,7 +351,7 @@ export class ShardHost {
     this.#parts.defer(this.#flush);
   }
 
-  /** Notes stand in front of the answers: who hears of a task knows of the queue behind it, too. */
+  /** Notes come before answers, so that the router knows the queue when it passes on an answer. */
   readonly #flush = (): void => {
     this.#isDeferred = false;
     const message = new MessageWriter();
@@ -374,15 +374,15 @@ export class ShardHost {
     const { broker, isLimited } = this.#parts;
     const tenants = new Set<TenantId>(this.#storing);
     this.#storing = [];
-    if (this.#isAnew) to.note(notes.reset, undefined);
-    this.#isAnew = false;
+    if (this.#isReset) to.note(notes.reset, undefined);
+    this.#isReset = false;
     for (const queue of this.#queues) {
       const { tenantId, name: queueName, readyTotal, topPriority } = queue;
       const of = { tenantId, queue: queueName };
-      // Of a paused queue nothing can be claimed.
+      // A paused queue has no tasks to claim.
       const ready = topPriority < 0 ? 0 : readyTotal;
-      if (ready > 0) this.#toldReady.add(queue);
-      else this.#toldReady.delete(queue);
+      if (ready > 0) this.#reportedReady.add(queue);
+      else this.#reportedReady.delete(queue);
       to.note(notes.hint, { ...of, ready, topPriority });
       tenants.add(tenantId);
       if (queue.topic !== undefined) {
@@ -400,12 +400,12 @@ export class ShardHost {
   }
 }
 
-/** Whose bytes the router has to know of, though they may have no task in a queue. */
+/** Tenants whose bytes the router needs, also when they have no task in a queue. */
 function storingTenants({ broker, isLimited }: ShardHostParts): Promise<readonly TenantId[]> {
   return isLimited ? broker.store.storingTenants() : Promise.resolve([]);
 }
 
-/** Never waits: the router keeps claims for which there is nothing. */
+/** Never waits: claims without work wait in the router. */
 class AskedClaim extends Claim {
   readonly #host: ShardHost;
   readonly number: number;

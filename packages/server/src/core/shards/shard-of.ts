@@ -10,7 +10,7 @@ const digits = "0123456789abcdef";
 /** The prime is 2^40 + 435. */
 const low = 435;
 
-/** 64 bits in two halves, since products of whole ones are not exact. */
+/** 64 bits in two halves, because products of larger numbers are not exact. */
 interface Hash {
   high: number;
   low: number;
@@ -45,7 +45,7 @@ export function shardOf(id: TaskId, count: number): number {
   return modulo(hash, count);
 }
 
-/** The one shard of an idempotency key of a tenant. Keys that the store does not tell apart have one. */
+/** The shard of an idempotency key of a tenant. Keys that are the same for the store have the same shard. */
 export function shardOfKey(tenantId: TenantId, key: string, count: number): number {
   const hash = offsetBasis();
   addText(hash, tenantId);
@@ -54,7 +54,7 @@ export function shardOfKey(tenantId: TenantId, key: string, count: number): numb
   return modulo(hash, count);
 }
 
-/** Ids that belong to one shard. Only the last digit is tried out, which costs a sixteenth of an id. */
+/** Draws ids that belong to one shard, by trying other last digits. */
 export function idsOfShard(
   ids: DrawId,
   { shard, count }: { readonly shard: number; readonly count: number },

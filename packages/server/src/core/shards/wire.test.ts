@@ -112,7 +112,7 @@ test("new tasks come out as they went in", () => {
   );
   fc.assert(
     fc.property(task, (each) => {
-      const call = { input: each, terms: undefined };
+      const call = { input: each, mode: undefined };
       assert.deepEqual(roundTrip(call, calls.enqueue), call);
     }),
   );

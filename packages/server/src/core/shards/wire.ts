@@ -72,8 +72,8 @@ export function byKind(messages: object): ReadonlyMap<number, Message<unknown>> 
   return new Map(all.map((message) => [message.kind, message]));
 }
 
-/** What a new task meets at its shard, unless it is simply created. */
-export type NewTaskTerms =
+/** What the shard of an idempotency key does with a new task, instead of creating it. */
+export type EnqueueMode =
   /** The task would exceed a quota, so only a task that exists already may be answered. */
   | { readonly kind: "exceeded"; readonly exceeded: Exceeded }
   /** The key of the task was found at another shard and leads here: nothing is created. */
@@ -140,11 +140,11 @@ export const firstNote = 20;
 
 /** The number of a message is its position: only add at the end. */
 export const calls = numbered(1, {
-  enqueue: struct<{ input: NewTask; terms: NewTaskTerms | undefined }>({
+  enqueue: struct<{ input: NewTask; mode: EnqueueMode | undefined }>({
     input: struct<NewTask>({
       tenantId: text,
       command: text,
-      // Any number: the rules bring it into its limits.
+      // Any number: the rules clamp it.
       priority: double,
       webhook: text,
       traceParent: text,
@@ -157,7 +157,7 @@ export const calls = numbered(1, {
       visibleMs: optional(double),
       extras: optional(taskExtras),
     }),
-    terms: optional(json<NewTaskTerms>()),
+    mode: optional(json<EnqueueMode>()),
   }),
   claim: struct<ClaimRequest>({
     tenantId: text,
@@ -185,7 +185,7 @@ export const calls = numbered(1, {
   ask: struct<{ name: string; given: readonly unknown[] }>({ name: text, given: json() }),
   /** The caller does not wait for the answer to this call any more. */
   cancel: number,
-  /** Whether anybody listens to the events. */
+  /** Whether there are listeners to events. */
   listen: flag,
 });
 
@@ -223,14 +223,14 @@ export const answers = numbered(1, {
       ({ task: of, body }) => ({ task: of, result: body && resultOf(of, body) }),
     ),
   ),
-  told: json<unknown>(),
-  /** The idempotency key stands for this task of another shard. */
+  asked: json<unknown>(),
+  /** The idempotency key belongs to this task of another shard. */
   moved: text,
-  /** The idempotency key stands for nothing here. */
+  /** This shard does not have the idempotency key. */
   unknownKey: nothing,
 });
 
-/** What a shard tells besides answers. */
+/** What a shard sends besides answers. */
 export const notes = numbered(firstNote, {
   /** How many tasks of a queue are ready, and the highest priority among them; -1 for none. */
   hint: struct<OfQueue & { ready: number; topPriority: number }>({
@@ -256,14 +256,14 @@ export const notes = numbered(firstNote, {
   event: json<TaskEvent>(),
   /** Events that were left out. */
   missed: number,
-  /** An endpoint of webhooks fails, or takes them again. */
+  /** A webhook endpoint began to fail, was disabled, or works again. */
   endpoint: json<EndpointChange>(),
   /** The state of the storage, and the error of a storage that has failed. */
   state: struct<{ state: EngineState; error: string | undefined }>({
     state: text,
     error: optional(text),
   }),
-  /** Everything that the shard has told of queues and tenants is void; what is true follows. */
+  /** All earlier reports about queues and tenants are void; new reports follow. */
   reset: nothing,
 });
 

@@ -30,7 +30,7 @@ async function openLocalShard(parts: LocalShardParts, number: number): Promise<S
     feed,
     storage: await openStorage(number),
     shard: { number, of: parts.storage.storeId },
-    onState: (_state, fault) => host?.tellState(fault),
+    onState: (_state, fault) => host?.reportState(fault),
   });
   const close = async (): Promise<void> => opened[Symbol.asyncDispose]();
   const link = new LocalLink({ defer, close });

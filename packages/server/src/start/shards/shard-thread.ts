@@ -76,7 +76,7 @@ async function open(): Promise<Shard & { readonly tracing: Tracing }> {
       tracing,
     }),
     defer: (run) => void setImmediate(run),
-    onState: (_state, fault) => host?.tellState(fault),
+    onState: (_state, fault) => host?.reportState(fault),
   });
   noteStore(config, storage, shard);
   return { ...opened, tracing };
