@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeBody, put } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
-import type { Group } from "./group.ts";
-import { GroupCommit } from "./group-commit.ts";
+import { type Group, GroupCommit } from "./group-commit.ts";
 import { type Appended, appendsInFlightMax, type Frame, headerBytes, type Log } from "./log/log.ts";
 import { MemoryLog } from "./log/memory-log.ts";
 

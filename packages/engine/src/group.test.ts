@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Slab } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
-import { type CommitWaiter, Group } from "./group.ts";
+import { type CommitWaiter, Group } from "./group-commit.ts";
 
 const full = new FaultError("disk_full", "full");
 

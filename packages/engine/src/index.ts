@@ -18,7 +18,7 @@ export {
   type FollowerOptions,
   storedPlaceOf,
 } from "./follower.ts";
-export type { Commit, CommitWaiter, Group } from "./group.ts";
+export type { Commit, CommitWaiter, Group } from "./group-commit.ts";
 export {
   type BackupPosition,
   continueWithLog,

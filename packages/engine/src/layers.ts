@@ -4,10 +4,9 @@
  */
 
 import type { Op } from "./batch-codec.ts";
-import type { FaultError } from "./fault.ts";
-import { check } from "./fault.ts";
+import { check, type FaultError } from "./fault.ts";
 import { type Generation, readPosition } from "./flusher.ts";
-import type { Group } from "./group.ts";
+import type { Group } from "./group-commit.ts";
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvEntry, KvRange } from "./kv/kv.ts";
 import { openRows, type RowCursor, scanEntries, scanKeys } from "./merged-scan.ts";

@@ -5,24 +5,25 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import type { Limiter } from "../core/limiter/limiter.ts";
+import type { Allowance, Limiter, LimitState } from "../core/limiter/limiter.ts";
 import { type MaybePromise, whenKnown } from "../core/maybe-promise.ts";
+import type { Events } from "../telemetry/events.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { type Authenticator, bearerToken, isForAdmins } from "./access/authenticator.ts";
 import { everyTenant, type Identity, isTenantId } from "./access/identity.ts";
 import { auditCall, auditRefusal } from "./audit/audit-calls.ts";
 import type { Actor, Origin } from "./audit/audit-record.ts";
-import { Gate } from "./gate.ts";
 import {
   type Admission,
   type Answer,
   type Call,
   type Operation,
+  type Rate,
   type Refusal,
   refusal,
   type Server,
 } from "./operation.ts";
-import { refusalOf } from "./refusal-of.ts";
+import { overQuota, refusalOf, wholeSeconds } from "./refusal-of.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: authorisation does not look at inputs and outputs.
 type AnyOperation = Operation<any, any>;
@@ -48,7 +49,7 @@ export interface Caller extends Omit<Call, "admission"> {
 export class Dispatch {
   readonly #server: Server;
   readonly #authenticator: Authenticator;
-  readonly #gate: Gate;
+  readonly #limiter: Limiter;
   readonly #logger: Logger;
   #accepting = true;
 
@@ -60,7 +61,7 @@ export class Dispatch {
   }) {
     this.#server = parts.server;
     this.#authenticator = parts.authenticator;
-    this.#gate = new Gate({ limiter: parts.limiter, events: parts.server.events });
+    this.#limiter = parts.limiter;
     this.#logger = parts.logger;
   }
 
@@ -74,8 +75,10 @@ export class Dispatch {
       (outcome): Answer<Identity> => {
         if (!outcome.ok) return this.noteRefusal(operation.name, refusal(outcome.code), { from });
         const identity = this.#withRole(outcome.value, credentials.role);
-        const problem = this.problemOf(operation, { identity, from });
-        if (problem !== undefined) return problem;
+        const problem = problemOf(operation, identity);
+        if (problem !== undefined) {
+          return this.noteRefusal(operation.name, problem, { identity, from });
+        }
         if (!isForAdmins(operation.access)) return outcome;
         const placed = inTenant(operation, identity, credentials.tenant);
         return placed.ok ? placed : this.noteRefusal(operation.name, placed, { identity, from });
@@ -95,9 +98,22 @@ export class Dispatch {
     return refused;
   }
 
-  /** Counts a call as one request, or says when to come back. */
-  admit(operation: AnyOperation, identity: Identity): Answer<Admission> {
-    return this.#gate.admit(operation.rate, identity);
+  /**
+   * Admits a call, or says when to retry. A call counts as one before its body is read; an operation that finds
+   * more items counts the rest. A refused call counts only as a request of its tenant.
+   */
+  admit({ rate }: AnyOperation, identity: Identity): Answer<Admission> {
+    const requests = this.#limiter.requestsOf(identity.tenantId);
+    const allowance = rate && this.#limiter.of(rate.scope, identity);
+    if (requests === undefined && allowance === undefined) return unlimited;
+    const { events } = this.#server;
+    const waitMs = requests?.take(1) ?? 0;
+    if (requests !== undefined && waitMs > 0) return tooManyRequests(events, requests, waitMs);
+    if (rate === undefined || allowance === undefined) {
+      return { ok: true, value: { ...free, limits: () => requests?.state() ?? [] } };
+    }
+    const call = new CountedCall({ allowance, requests, rate, events });
+    return call.countAs(1) ?? { ok: true, value: call };
   }
 
   /**
@@ -113,6 +129,9 @@ export class Dispatch {
     const startedMs = this.#server.clock.monotonicMs();
     return whenKnown(this.#attempt(operation, caller, input), (answer) => {
       this.noteAnswer(operation, answer, startedMs);
+      if (answer.ok && operation.audit === undefined && operation.refusalsIn === undefined) {
+        return answer;
+      }
       const recorded = auditCall(this.#server, { operation, call: caller, input }, answer);
       return recorded === undefined ? answer : recorded.then(() => answer);
     });
@@ -249,4 +268,82 @@ function inTenant(
   if (!isEvery && !isTenantId(tenant)) return refusal("invalid_argument", "invalid 'tenant'");
   const tenantId = tenant as TenantId;
   return { ok: true, value: { ...identity, tenantId, homeTenantId: identity.tenantId } };
+}
+
+/** The admission of a call without limits. */
+const free: Admission = {
+  countAs: () => undefined,
+  countUpTo: (tasks) => tasks,
+  takeBack: () => {},
+  limits: () => [],
+};
+const unlimited: Answer<Admission> = { ok: true, value: free };
+
+function tooManyRequests(events: Events, requests: Allowance, waitMs: number): Refusal {
+  const limit = requests.burst;
+  const exceeded = { quota: "requestsPerSecond", limit, current: limit } as const;
+  return { ...overQuota({ events }, exceeded, waitMs), limits: requests.state() };
+}
+
+class CountedCall implements Admission {
+  readonly #allowance: Allowance;
+  readonly #requests: Allowance | undefined;
+  readonly #rate: Rate;
+  readonly #events: Events;
+  #counted = 0;
+
+  constructor(parts: {
+    readonly allowance: Allowance;
+    readonly requests: Allowance | undefined;
+    readonly rate: Rate;
+    readonly events: Events;
+  }) {
+    this.#allowance = parts.allowance;
+    this.#requests = parts.requests;
+    this.#rate = parts.rate;
+    this.#events = parts.events;
+  }
+
+  countAs(tasks: number): Refusal | undefined {
+    const { burst } = this.#allowance;
+    const waitMs =
+      tasks > burst ? Number.POSITIVE_INFINITY : this.#allowance.take(tasks - this.#counted);
+    if (waitMs === 0) {
+      this.#counted = tasks;
+      return undefined;
+    }
+    this.takeBack(this.#counted);
+    return waitMs === Number.POSITIVE_INFINITY ? tooLarge(tasks, burst) : this.#tooFast(waitMs);
+  }
+
+  countUpTo(tasks: number): number {
+    this.#counted += this.#allowance.takeUpTo(tasks - this.#counted);
+    return this.#counted;
+  }
+
+  takeBack(tasks: number): void {
+    this.#allowance.giveBack(tasks);
+    this.#counted -= tasks;
+  }
+
+  limits(): readonly LimitState[] {
+    return [...this.#allowance.state(), ...(this.#requests?.state() ?? [])];
+  }
+
+  #tooFast(retryAfterMs: number): Refusal {
+    const { scope, operation } = this.#rate;
+    this.#events.rateLimited(scope, operation);
+    return {
+      ...refusal("rate_limited"),
+      details: { operation, retryAfterSeconds: wholeSeconds(retryAfterMs), scope },
+      retryAfterMs,
+      limits: this.limits(),
+    };
+  }
+}
+
+/** Waiting would not help, so this is not answered as something that passes. */
+function tooLarge(tasks: number, burst: number): Refusal {
+  const text = `a batch of ${tasks} is larger than the burst size of the rate limit; send at most ${burst}`;
+  return refusal("invalid_argument", text);
 }

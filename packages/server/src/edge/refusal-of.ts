@@ -1,9 +1,9 @@
 /** The answer to a verb that was not carried out. */
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
+import type { Exceeded } from "../config/quotas.ts";
 import type { NotAllowedPriority, Refused, Waiter } from "../core/broker/verbs.ts";
 import { type Answer, type Refusal, refusal, type Server } from "./operation.ts";
-import { overQuota } from "./over-quota.ts";
 
 export function refusalOf(server: Pick<Server, "events">, why: Refused): Refusal {
   if (why instanceof FaultError) return refusal(codeOf(why));
@@ -74,4 +74,27 @@ export function answerOf<T>(
     });
     if (refused !== undefined) resolve(refused);
   });
+}
+
+/** Other calls free the quota at any time, so no better moment is known. */
+const retryAfterMsDefault = 1000;
+
+/** The refusal of a call that exceeds a quota: the quota, its limit and the current value. */
+export function overQuota(
+  { events }: Pick<Server, "events">,
+  exceeded: Exceeded,
+  retryAfterMs: number = retryAfterMsDefault,
+): Refusal {
+  const { quota, limit, current } = exceeded;
+  events.quotaExceeded(quota);
+  return {
+    ...refusal("quota_exceeded", `quota exceeded: ${quota} is ${current}, the limit is ${limit}`),
+    details: { quota, limit, current, retryAfterSeconds: wholeSeconds(retryAfterMs) },
+    retryAfterMs,
+  };
+}
+
+/** For `Retry-After`: at least one second. */
+export function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
 }

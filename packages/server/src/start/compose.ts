@@ -68,12 +68,12 @@ import { openLocalShards } from "./shards/open-local-shards.ts";
 import { openShard, openStore, type ShardParts } from "./shards/open-shard.ts";
 
 export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onState" | "shard"> {
-  /** Opens the shards of a store that knows of several; in this thread unless told otherwise. */
+  /** Opens the shards of a store with several; default: in this thread. */
   readonly openShards?: (store: KnowingStore, parts: ShardParts) => Promise<readonly ShardLink[]>;
   /** Makes this server a node of a cluster. */
   readonly openNode?: ((store: Store, parts: ShardParts) => Promise<ClusterMember>) | undefined;
   readonly fetchKeySet: FetchKeySet;
-  /** How the console's identity server is asked; over HTTP unless told otherwise. */
+  /** Calls the identity server of the console; default: over HTTP. */
   readonly requestText?: RequestText;
   /** Tells subscribers that there is work. */
   readonly notify: PostNotification;

@@ -15,7 +15,7 @@ export interface LaunchOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdio: StdioOptions;
-  /** The Node to run it with; the one of this process unless told. */
+  /** The Node to run the server with; default: the one of this process. */
   readonly node?: string;
 }
 
@@ -98,7 +98,7 @@ export function standInFor(launch: () => ChildProcess, env: LaunchOptions["env"]
     // Who has a terminal loses it; who has none is asked to read its certificates again.
     SIGHUP: () => forward(process.stdin.isTTY ? "SIGTERM" : "SIGHUP"),
   };
-  // Before there is a server: it may be up, and told to stop, before this process is given the CPU again.
+  // Before the server is started: it may be up, and get a signal to stop, before this process runs again.
   for (const [signal, run] of Object.entries(handlers)) process.on(signal, run);
   const server = launch();
   const stopWatching = watchNpm({ env, after, onEnded: handlers.SIGTERM });

@@ -4,7 +4,7 @@ import type { TaskId } from "@codeq/queue";
 import fc from "fast-check";
 import { anyTaskId } from "../../../test/any-task.ts";
 import type { Position } from "../store/store.ts";
-import { PackedPositions } from "./packed-positions.ts";
+import { PackedPositions } from "./ready-window.ts";
 
 const id = "018bcfe5-6800-7000-8bb7-15228d999bdd" as TaskId;
 

@@ -6,7 +6,7 @@ import type { TaskId, TenantId } from "@codeq/queue";
 import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
 import type { QueuePause } from "../records/pause-record.ts";
 import type { Topic } from "../records/topic-record.ts";
-import { type QueueFlow, QueueFlows } from "../series/queue-flows.ts";
+import { type QueueFlow, QueueFlows } from "../series/flow.ts";
 import type { Position } from "../store/store.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "./queue-map.ts";
 import { ReadyWindow } from "./ready-window.ts";

@@ -19,8 +19,7 @@ import {
 } from "../records/series-record.ts";
 import type { QueueName, RecordWrite, Store } from "../store/store.ts";
 import { timeOfId } from "../task-ids.ts";
-import { addFlow, type Flow, minuteMs } from "./flow.ts";
-import type { QueueFlow } from "./queue-flows.ts";
+import { addFlow, type Flow, minuteMs, type QueueFlow } from "./flow.ts";
 
 const minutesKept = 24 * 60;
 const hoursKept = 7 * 24;

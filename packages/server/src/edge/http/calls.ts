@@ -97,7 +97,8 @@ export class Calls {
     const { route } = exchange;
     return whenKnown(dispatch.authorize(route.operation, credentials), (answer) => {
       if (!answer.ok) return problem(answer);
-      if (isCompressed(exchange.headers["content-encoding"])) return compressed;
+      const encoding = exchange.headers["content-encoding"];
+      if (encoding !== undefined && isCompressed(String(encoding))) return compressed;
       const elsewhere = cluster && redirectOf(route, exchange, cluster);
       if (elsewhere !== undefined) return elsewhere;
       exchange.identity = answer.value;
@@ -170,8 +171,8 @@ export class Calls {
 }
 
 /** The server decompresses nothing: a small body could become an enormous one. */
-function isCompressed(encoding: string | string[] | undefined): boolean {
-  return encoding !== undefined && !/^\s*(identity)?\s*$/i.test(String(encoding));
+function isCompressed(encoding: string): boolean {
+  return !/^\s*(identity)?\s*$/i.test(encoding);
 }
 
 const replacement = "\ufffd";

@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { LimitState } from "../../core/limiter/limiter.ts";
 import type { Answer, Operation, Refusal } from "../operation.ts";
-import { wholeSeconds } from "../over-quota.ts";
+import { wholeSeconds } from "../refusal-of.ts";
 import type { Shape } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import type { QueryFields } from "./query.ts";

@@ -13,9 +13,8 @@ import {
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { overQuota } from "../../edge/over-quota.ts";
 import { type OwnedTaskInput, ownedTask } from "../../edge/owned-task.ts";
-import { isUnknown, refusalOf } from "../../edge/refusal-of.ts";
+import { isUnknown, overQuota, refusalOf } from "../../edge/refusal-of.ts";
 import { tooLarge } from "./artifacts.ts";
 
 export interface UploadArtifactInput extends OwnedTaskInput {

@@ -11,8 +11,7 @@ import {
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { overQuota } from "../../edge/over-quota.ts";
-import { notAllowed } from "../../edge/refusal-of.ts";
+import { notAllowed, overQuota } from "../../edge/refusal-of.ts";
 import { wholeId } from "../../edge/whole-id.ts";
 
 export interface TaskInput {

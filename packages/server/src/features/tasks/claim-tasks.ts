@@ -12,8 +12,7 @@ import {
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { overQuota } from "../../edge/over-quota.ts";
-import { refusalOf } from "../../edge/refusal-of.ts";
+import { overQuota, refusalOf } from "../../edge/refusal-of.ts";
 import { leaseMsOf } from "./lease-ms.ts";
 
 export interface ClaimTasksInput {

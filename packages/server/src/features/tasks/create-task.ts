@@ -16,7 +16,6 @@ import {
 } from "../../edge/operation.ts";
 import { parseInstant } from "../../edge/parse-instant.ts";
 import { answerOf } from "../../edge/refusal-of.ts";
-import { traceContext } from "../../edge/trace-context.ts";
 
 export interface CreateTaskInput {
   readonly command: string;
@@ -212,4 +211,17 @@ export function visibleMs(nowMs: number, input: TimeInput): Answer<number | unde
     return refusal("invalid_argument", `invalid 'runAt' (at most ${max} seconds ahead)`);
   }
   return { ok: true, value: runAtMs };
+}
+
+const parentPattern = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+const statePattern = /^[\t\x20-\x7e]*$/;
+
+/**
+ * The W3C trace context of a caller. A malformed context is dropped, as the specification requires, so every
+ * stored context can be sent on as a header.
+ */
+function traceContext(parent: string, state: string): { traceParent: string; traceState: string } {
+  if (!parentPattern.test(parent)) return { traceParent: "", traceState: "" };
+  const hasState = state.length <= limits.traceCharsMax && statePattern.test(state);
+  return { traceParent: parent, traceState: hasState ? state : "" };
 }

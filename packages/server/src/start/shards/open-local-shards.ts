@@ -8,7 +8,7 @@ import { openDataDir, type Storage } from "../open-data-dir.ts";
 import { openShard, type ShardParts } from "./open-shard.ts";
 
 export interface LocalShardParts extends ShardParts {
-  /** Opens what a shard keeps its tasks in; memory unless told otherwise. */
+  /** Opens the storage of a shard; default: in memory. */
   readonly openStorage?: (number: number) => Promise<Storage>;
 }
 

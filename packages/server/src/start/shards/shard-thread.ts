@@ -1,6 +1,6 @@
 /**
  * A shard in its own thread. It gets its configuration and first reports whether it could be opened; then it
- * exchanges messages with its router until it is told to stop.
+ * exchanges messages with its router until it is asked to stop.
  */
 import assert from "node:assert/strict";
 import { randomFillSync } from "node:crypto";
