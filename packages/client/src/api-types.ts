@@ -168,3 +168,48 @@ export interface ServerSetting {
   /** `default`, or the file, variable or flag that sets it. */
   readonly source: string;
 }
+
+/** Failures whose errors have something in common. */
+export interface FailureGroup {
+  /** For the filter `group`. */
+  readonly id: string;
+  /** What the errors have in common. */
+  readonly text: string;
+  readonly count: number;
+  /** How many of them are dead letters. */
+  readonly dlq: number;
+  /** How many of them failed without a retry. */
+  readonly failed: number;
+  readonly firstSeen: string;
+  readonly lastSeen: string;
+  readonly commands: readonly {
+    readonly command: string;
+    readonly count: number;
+  }[];
+  /** The last of them. */
+  readonly example: {
+    readonly taskId: string;
+    readonly error: string;
+  };
+  /** Failures in each of the last 24 hours, this hour the last. */
+  readonly trend: readonly number[];
+  /** `returned` when it failed again after it was resolved. */
+  readonly state: "open" | "returned" | "resolved" | "ignored" | "snoozed";
+  /** Who decided so, and until when. */
+  readonly triage?: {
+    readonly by: string;
+    readonly at: string;
+    readonly until?: string | undefined;
+    readonly reason?: string | undefined;
+  } | undefined;
+}
+
+/** What is decided about a failure group; `open` takes it back. */
+export interface TriageOptions {
+  /** `resolved`, `ignored`, `snoozed`, or `open` to take that back. */
+  readonly state: "open" | "resolved" | "ignored" | "snoozed";
+  /** For `snoozed`: seconds until the group is open again. */
+  readonly snoozeSeconds?: number | undefined;
+  /** At most 4096 characters. */
+  readonly reason?: string | undefined;
+}

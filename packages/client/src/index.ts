@@ -7,7 +7,6 @@ export type {
   BulkOptions,
   BulkOutcome,
   DeadLetters,
-  FailureGroup,
   InspectedTask,
   ReplayChanges,
   TaskChanges,
@@ -15,7 +14,6 @@ export type {
   TaskPage,
   TaskPageOptions,
   TaskPlace,
-  TriageOptions,
   WorkerExplanation,
 } from "./admin/admin-task.ts";
 export type {
@@ -39,6 +37,7 @@ export type {
 } from "./admin/cluster.ts";
 export type {
   CreatedBackup,
+  FailureGroup,
   QueueDetails,
   QueueOverview,
   QueuePause,
@@ -47,6 +46,7 @@ export type {
   ServerSetting,
   Topic,
   TopicPolicy,
+  TriageOptions,
 } from "./api-types.ts";
 export type { Artifact, ArtifactContent, RunArtifact } from "./artifact.ts";
 export {

@@ -1,21 +1,15 @@
 /** `dlq groups`: groups failures by their errors. */
+import type { Given, ItemOf, ReplyOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, localMoment } from "../terminal/units.ts";
+import { ask } from "./contract-commands.ts";
 import { filterOf } from "./tasks.ts";
 
-interface FailureGroup {
-  readonly id: string;
-  readonly text: string;
-  readonly count: number;
-  readonly dlq: number;
-  readonly failed: number;
-  readonly lastSeen: string;
-  readonly state: string;
-  readonly commands: readonly { readonly command: string; readonly count: number }[];
-}
+type Page = ReplyOf<"GET /admin/failure-groups">;
+type FailureGroup = ItemOf<"GET /admin/failure-groups">;
 
 const textCharsMax = 60;
 
@@ -29,14 +23,12 @@ export async function run(call: Call): Promise<number> {
 
 /** Goes on until everything was looked at; the same group may come again. */
 async function read(call: Call): Promise<readonly FailureGroup[]> {
-  const api = await call.api();
   const [command] = call.words;
   const query = { ...filterOf(call), ...(command === undefined ? {} : { command }) };
   const groups = new Map<string, FailureGroup>();
   for (let next: string | undefined = ""; next !== undefined; ) {
-    const asked = new URLSearchParams({ ...query, after: next });
-    const { text } = await api.get(`/admin/failure-groups?${asked}`);
-    const page = JSON.parse(text) as { groups: readonly FailureGroup[]; next?: string };
+    const given: Given<"GET /admin/failure-groups"> = { query: { ...query, after: next } };
+    const page: Page = (await ask(call, "GET /admin/failure-groups", given)).value;
     for (const group of page.groups) groups.set(group.id, added(groups.get(group.id), group));
     next = page.next;
   }

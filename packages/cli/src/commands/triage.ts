@@ -1,18 +1,19 @@
 /** `dlq triage`: what was decided about a failure group. */
+import type { Given } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
-import { exitCodes } from "../exit-codes.ts";
+import { tell } from "./contract-commands.ts";
 
-export async function run(call: Call): Promise<number> {
-  const [group, state] = [call.word(0), call.word(1)];
+type Body = Given<"PUT /admin/failure-groups/:id/triage">["body"];
+
+export function run(call: Call): Promise<number> {
+  const [id, state] = [call.word(0), call.word(1) as Body["state"]];
   const snoozeMs = call.options.durationMs("for");
-  const body = JSON.stringify({
+  const body = {
     state,
     snoozeSeconds: snoozeMs === undefined ? undefined : Math.ceil(snoozeMs / 1000),
     reason: call.options.text("reason"),
-  });
-  const api = await call.api();
-  const { text } = await api.put(`/admin/failure-groups/${encodeURIComponent(group)}/triage`, body);
-  if (call.json) call.print(text);
-  else call.print(state === "open" ? `${group} is open again` : `${group} is ${state}`);
-  return exitCodes.ok.code;
+  };
+  return tell(call, ["PUT /admin/failure-groups/:id/triage", { params: { id }, body }], () =>
+    state === "open" ? `${id} is open again` : `${id} is ${state}`,
+  );
 }

@@ -179,42 +179,6 @@ export interface ReplayChanges {
   readonly delaySeconds?: number | undefined;
 }
 
-/** Failures whose errors have something in common. */
-export interface FailureGroup {
-  /** For the filter `group`. */
-  readonly id: string;
-  /** What their errors have in common: numbers, ids, quoted text and paths are left out. */
-  readonly text: string;
-  readonly count: number;
-  /** How many of them are dead letters, and how many failed without a retry. */
-  readonly dlq: number;
-  readonly failed: number;
-  readonly firstSeen: string;
-  readonly lastSeen: string;
-  readonly commands: readonly { readonly command: string; readonly count: number }[];
-  /** The last of them. */
-  readonly example: { readonly taskId: string; readonly error: string };
-  /** Failures in each of the last 24 hours, this hour the last. */
-  readonly trend: readonly number[];
-  /** `returned` when it failed again after it was resolved. */
-  readonly state: "open" | "returned" | "resolved" | "ignored" | "snoozed";
-  /** Who decided so, and until when. */
-  readonly triage?: {
-    readonly by: string;
-    readonly at: string;
-    readonly until?: string;
-    readonly reason?: string;
-  };
-}
-
-/** What is decided about a failure group; `open` takes it back. */
-export interface TriageOptions {
-  readonly state: "open" | "resolved" | "ignored" | "snoozed";
-  /** For `snoozed`: seconds until the group is open again. */
-  readonly snoozeSeconds?: number | undefined;
-  readonly reason?: string | undefined;
-}
-
 /** How far to go at once. */
 export interface BulkOptions {
   /** At most 10,000. Default: 1,000. */

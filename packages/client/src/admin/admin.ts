@@ -1,8 +1,10 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
+import type { ReplyOf } from "@codeq/protocol";
 import { requestOf } from "@codeq/protocol";
 import { type AskApi, call, pages } from "../api-calls.ts";
 import type {
   CreatedBackup,
+  FailureGroup,
   QueueOverview,
   QueuePause,
   QueueSeries,
@@ -10,6 +12,7 @@ import type {
   ServerSetting,
   Topic,
   TopicPolicy,
+  TriageOptions,
 } from "../api-types.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import type { TaskExplanation } from "../producer/explanation.ts";
@@ -20,14 +23,12 @@ import type {
   BulkOptions,
   BulkOutcome,
   DeadLetters,
-  FailureGroup,
   InspectedTask,
   ReplayChanges,
   TaskChanges,
   TaskFilter,
   TaskPage,
   TaskPageOptions,
-  TriageOptions,
   WorkerExplanation,
 } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
@@ -138,9 +139,8 @@ export class Admin {
   async failureGroups(filter: TaskFilter = {}): Promise<readonly FailureGroup[]> {
     const groups = new Map<string, FailureGroup>();
     for (let after: string | undefined = ""; after !== undefined; ) {
-      const query = queryOf({ ...filter, after });
-      const answer = await this.#ask({ method: "GET", path: `/failure-groups?${query}` });
-      const page = answer as { readonly groups: readonly FailureGroup[]; readonly next?: string };
+      const query: FilterTexts & { after: string } = { ...filterTexts(filter), after };
+      const page: GroupPage = await call(this.#api, "GET /admin/failure-groups", { query });
       for (const group of page.groups) groups.set(group.id, addGroup(groups.get(group.id), group));
       after = page.next;
     }
@@ -156,8 +156,8 @@ export class Admin {
    * ```
    */
   async triage(group: string, options: TriageOptions): Promise<void> {
-    const path = `/failure-groups/${encodeURIComponent(group)}/triage`;
-    await this.#ask({ method: "PUT", path, body: JSON.stringify(options) });
+    const given = { params: { id: group }, body: options };
+    await call(this.#api, "PUT /admin/failure-groups/:id/triage", given);
   }
 
   /**
@@ -436,6 +436,24 @@ function jobPath(id: string): string {
 
 function taskPath(id: string): string {
   return `/tasks/${encodeURIComponent(id)}`;
+}
+
+type FilterTexts = ReturnType<typeof filterTexts>;
+type GroupPage = ReplyOf<"GET /admin/failure-groups">;
+
+/** The conditions as texts, as they are in a query. */
+function filterTexts({ priority, ...filter }: TaskFilter) {
+  const { createdAfter, createdBefore, endedAfter, endedBefore, ...texts } = filter;
+  const text = (value: Date | string | number | undefined) =>
+    value === undefined ? undefined : textOf(value);
+  return {
+    ...texts,
+    priority: text(priority),
+    createdAfter: text(createdAfter),
+    createdBefore: text(createdBefore),
+    endedAfter: text(endedAfter),
+    endedBefore: text(endedBefore),
+  };
 }
 
 function queryOf(

@@ -1,38 +1,11 @@
 /** Failures by cause, as the server puts them together. */
-import { ask, tenant } from "../api.ts";
+import type { ItemOf } from "@codeq/protocol";
+import { ask, callOf, tenant } from "../api.ts";
 import { type Answer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
 
-export type GroupState = "open" | "returned" | "resolved" | "ignored" | "snoozed";
-
-export interface FailureGroup {
-  /** Also a filter of tasks. */
-  readonly id: string;
-  /** The error, with marks for what differs. */
-  readonly text: string;
-  readonly count: number;
-  readonly dlq: number;
-  readonly failed: number;
-  readonly firstSeen: string;
-  readonly lastSeen: string;
-  readonly commands: readonly { readonly command: string; readonly count: number }[];
-  readonly example: { readonly taskId: string; readonly error: string };
-  /** By the hour; this hour is the last. */
-  readonly trend: readonly number[];
-  readonly state: GroupState;
-  readonly triage?: {
-    readonly by: string;
-    readonly at: string;
-    readonly until?: string;
-    readonly reason?: string;
-  };
-}
-
-interface Page {
-  readonly groups: readonly FailureGroup[];
-  readonly scanned: number;
-  readonly next?: string;
-}
+export type FailureGroup = ItemOf<"GET /admin/failure-groups">;
+export type GroupState = FailureGroup["state"];
 
 export interface Failures {
   readonly groups: readonly FailureGroup[];
@@ -54,8 +27,8 @@ async function loadFailures(command: string): Promise<Failures> {
   const found = new Map<string, FailureGroup>();
   let after: string | undefined;
   for (let pages = 0; pages < pagesMax; pages += 1) {
-    const query = { place: "dead", command, after };
-    const page = await ask<Page>({ path: "/v1/codeq/admin/failure-groups", query });
+    const query = { place: "dead", command: command || undefined, after } as const;
+    const page = await ask(callOf("GET /admin/failure-groups", { query }));
     for (const group of page.groups) found.set(group.id, added(found.get(group.id), group));
     after = page.next;
     if (after === undefined) break;

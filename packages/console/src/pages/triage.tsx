@@ -1,6 +1,8 @@
 /** What can be decided about a failure group, and what was. */
+import type { Given as GivenTo } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { callOf } from "../api.ts";
 import { duration, plural } from "../format.ts";
 import type { FailureGroup, GroupState } from "../model/failures.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
@@ -43,13 +45,14 @@ export function GroupBadge({ state }: { readonly state: GroupState }): JSX.Eleme
   );
 }
 
-function pathOf({ id }: FailureGroup): string {
-  return `/v1/codeq/admin/failure-groups/${id}/triage`;
+type Decision = GivenTo<"PUT /admin/failure-groups/:id/triage">["body"];
+
+function triageCall({ id }: FailureGroup, body: Decision) {
+  return callOf("PUT /admin/failure-groups/:id/triage", { params: { id }, body });
 }
 
 function reopen(group: FailureGroup): void {
-  const call = { method: "PUT", path: pathOf(group), body: { state: "open" } } as const;
-  sendNow(call, "The group is open again", "failures");
+  sendNow(triageCall(group, { state: "open" }), "The group is open again", "failures");
 }
 
 export function TriageButtons({ group }: { readonly group: FailureGroup }): JSX.Element {
@@ -95,7 +98,7 @@ function TriageDialog(props: {
     ...(state === "snoozed" ? { snoozeSeconds: Number(seconds) } : {}),
     ...(reason.trim() === "" ? {} : { reason: reason.trim() }),
   };
-  const call = { method: "PUT", path: pathOf(group), body } as const;
+  const call = triageCall(group, body);
   const verb = verbs[state].replace("…", "");
   return (
     <ActionDialog

@@ -1,6 +1,7 @@
 import { apiKeys } from "./api-keys.ts";
 import { audit } from "./audit.ts";
 import { Backup, backups } from "./backups.ts";
+import { FailureGroup, failures, Triage } from "./failures.ts";
 import {
   PausedQueue,
   QueueDetails,
@@ -48,11 +49,12 @@ export {
   whole,
 } from "./shape.ts";
 export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
+export { taskFilter, taskPlaces } from "./task-filter.ts";
 export { Topic, TopicPolicy } from "./topics.ts";
 export { Worker } from "./workers.ts";
 
 /** The endpoints of every resource. */
-export const api = { apiKeys, audit, backups, queues, subscriptions, topics, workers };
+export const api = { failures, apiKeys, audit, backups, queues, subscriptions, topics, workers };
 
 /** The shapes whose types the client library has, under their names there. */
 export const client = {
@@ -65,4 +67,6 @@ export const client = {
   QueueSeries: Series,
   QueueTrends: Trends,
   ServerSetting: Setting,
+  FailureGroup,
+  TriageOptions: Triage,
 };

@@ -1,30 +1,14 @@
 /** A filter as callers write it: texts, each of which may be invalid. */
 import { limits } from "@codeq/protocol";
+import { taskFilter, taskPlaces } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
 import { fingerprintPattern } from "../core/search/failure-fingerprint.ts";
-import { type PayloadCondition, type TaskFilter, taskPlaces } from "../core/search/task-filter.ts";
+import type { PayloadCondition, TaskFilter } from "../core/search/task-filter.ts";
 import { type Answer, refusal } from "./operation.ts";
 import { parseInstant } from "./parse-instant.ts";
 
-export { taskPlaces } from "../core/search/task-filter.ts";
-
 /** The names of filters, as they stand in a query or a body. */
-export const filterNames = [
-  "command",
-  "place",
-  "priority",
-  "worker",
-  "createdAfter",
-  "createdBefore",
-  "endedAfter",
-  "endedBefore",
-  "error",
-  "group",
-  "idempotencyKey",
-  "payload",
-  "tag",
-  "id",
-] as const;
+export const filterNames = Object.keys(taskFilter) as readonly (keyof typeof taskFilter)[];
 
 export type FilterName = (typeof filterNames)[number];
 export type FilterInput = Readonly<Partial<Record<FilterName, string | undefined>>>;

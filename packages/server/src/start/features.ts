@@ -24,8 +24,7 @@ import { watchEvents } from "../features/events/watch-events.ts";
 import { watchTask } from "../features/events/watch-task.ts";
 import { explainAnyTask, explainTask } from "../features/explain/explain-task.ts";
 import { explainWorker } from "../features/explain/explain-worker.ts";
-import { listFailureGroups } from "../features/failures/list-failure-groups.ts";
-import { triageFailures } from "../features/failures/triage-failures.ts";
+import { listFailureGroups, triageFailureGroup } from "../features/failures/operations.ts";
 import { jobRoutes } from "../features/jobs/job-routes.ts";
 import {
   abortJob,
@@ -130,7 +129,7 @@ export const operations = {
   resumeQueue,
   listPauses,
   listFailureGroups,
-  triageFailures,
+  triageFailureGroup,
   createBackup,
   readBackup,
   createJob,
@@ -200,6 +199,7 @@ export const routes: readonly AnyRoute[] = [
   ...workerRoutes,
   ...clusterRoutes,
   ...taskAdminRoutes,
+  ...contractRoutes(api.failures, operations),
   ...webhookRoutes,
   ...contractRoutes(api.subscriptions, operations),
   ...artifactRoutes,

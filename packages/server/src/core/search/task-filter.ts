@@ -1,9 +1,9 @@
 /** Filters of task lists. All given conditions must hold. A filter travels to shards as JSON. */
+import type { taskPlaces } from "@codeq/protocol/api";
 import { queueOf, type Task } from "@codeq/queue";
 import { fingerprintOf } from "./failure-fingerprint.ts";
 
-/** The place of a task; tasks that are done are `done` or `failed`. */
-export const taskPlaces = ["ready", "delayed", "leased", "dead", "done", "failed"] as const;
+/** Where a task is, with the two ways to be done told apart. */
 export type TaskPlace = (typeof taskPlaces)[number];
 
 export interface TaskFilter {

@@ -315,18 +315,6 @@ export const ReplayBody = object(
   { isClosed: true },
 );
 
-export const TriageBody = object(
-  {
-    state: about(requiredText, "`resolved`, `ignored`, `snoozed`, or `open` to take that back."),
-    snoozeSeconds: about(integer, "For `snoozed`: seconds until the group is open again.", {
-      minimum: 1,
-      maximum: limits.snoozeSecondsMax,
-    }),
-    reason: about(text, `At most ${limits.reasonCharsMax} characters.`),
-  },
-  { isClosed: true },
-);
-
 export const CancelBody = object(
   {
     graceSeconds: about(

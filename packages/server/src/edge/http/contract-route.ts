@@ -117,7 +117,7 @@ function keptFields(fields: Fields) {
   }));
 }
 
-function queryFields(fields: Fields): QueryFields {
+export function queryFields(fields: Fields): QueryFields {
   const all = Object.entries(fields).map(([name, shape]): [string, QueryField] => {
     const mustBe = valuesOfQuery[shape.kind];
     const field = { about: shape.about, schema: schemaOf(shape, "query") };

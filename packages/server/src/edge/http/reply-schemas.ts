@@ -3,12 +3,11 @@
  * are added; the contract tests allow no field that is missing here.
  */
 import { errors } from "@codeq/protocol";
-import { api } from "@codeq/protocol/api";
+import { api, taskPlaces } from "@codeq/protocol/api";
 import { comebacks } from "@codeq/queue";
 import { deliveryStates } from "../../core/records/delivery-record.ts";
 import { holdRules } from "../../features/explain/explain-task.ts";
 import { queueRules, workerRules } from "../../features/explain/explain-worker.ts";
-import { taskPlaces } from "../task-filter-input.ts";
 import { answerSchemas } from "./contract-schema.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
@@ -159,11 +158,6 @@ const listedOptional = {
 };
 
 const pause = fields({ by: string, at: time }, { reason: string });
-const triage = fields({ by: string, at: time }, { until: time, reason: string });
-const groupState = {
-  type: "string",
-  enum: ["open", "returned", "resolved", "ignored", "snoozed"],
-};
 
 const deadLettersDone = {
   matched: described(count, "Number of tasks that match."),
@@ -255,34 +249,6 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
     { result: { $ref: "#/components/schemas/Result" } },
   ),
   ActedOnTask: fields({ task: { $ref: "#/components/schemas/ListedTask" } }),
-  FailureGroups: fields(
-    {
-      groups: listOf(
-        fields(
-          {
-            id: described(string, "For the filter `group`."),
-            text: described(string, "What the errors have in common."),
-            count,
-            dlq: count,
-            failed: count,
-            firstSeen: time,
-            lastSeen: time,
-            commands: listOf(fields({ command: string, count })),
-            example: fields({ taskId: string, error: string }),
-            trend: described(
-              listOf(count),
-              "Failures in each of the last 24 hours, this hour the last.",
-            ),
-            state: groupState,
-          },
-          { triage },
-        ),
-      ),
-      scanned: described(count, "Number of tasks that the server examined."),
-    },
-    { next: described(string, "Where to go on; then counts of the same group add up.") },
-  ),
-  TriagedGroup: fields({ id: string, state: groupState }, { triage }),
   Job: job,
   Jobs: fields({ jobs: listOf({ $ref: "#/components/schemas/Job" }) }),
   JobDryRun: fields({

@@ -1,23 +1,15 @@
 /** Routes with which administrators find and change tasks. */
 
-import type { Triage } from "../../core/records/triage-record.ts";
-import {
-  CancelBody,
-  DeadLettersBody,
-  EditTaskBody,
-  ReplayBody,
-  TriageBody,
-} from "../../edge/http/bodies.ts";
+import { taskFilter } from "@codeq/protocol/api";
+import { CancelBody, DeadLettersBody, EditTaskBody, ReplayBody } from "../../edge/http/bodies.ts";
+import { queryFields } from "../../edge/http/contract-route.ts";
 import type { BodyOf } from "../../edge/http/json-body.ts";
-import type { JsonCodec } from "../../edge/http/json-codec.ts";
 import { pageIn } from "../../edge/http/page-query.ts";
-import { pageFields, type QueryField, textField } from "../../edge/http/query.ts";
+import { pageFields, textField } from "../../edge/http/query.ts";
 import { type HttpRequest, json, route } from "../../edge/http/route.ts";
 import type { Answer } from "../../edge/operation.ts";
-import { type FilterInput, filterNames, taskPlaces } from "../../edge/task-filter-input.ts";
+import { type FilterInput, filterNames } from "../../edge/task-filter-input.ts";
 import { explainAnyTask } from "../explain/explain-task.ts";
-import { listFailureGroups, type TriagedGroup } from "../failures/list-failure-groups.ts";
-import { triageFailures } from "../failures/triage-failures.ts";
 import {
   type DeadLettersInput,
   deleteDeadLetters,
@@ -31,22 +23,7 @@ import { type ListTasksInput, listTasks } from "./list-tasks.ts";
 const base = "/v1/codeq/admin/tasks";
 const deadLetters = "/v1/codeq/admin/dead-letters";
 
-const filterFields: Readonly<Record<(typeof filterNames)[number], QueryField>> = {
-  command: textField("Only tasks of this command."),
-  place: textField(`Where they are: ${taskPlaces.join(", ")}.`, { enum: [...taskPlaces] }),
-  priority: textField("Only tasks of this priority, 0 to 9."),
-  worker: textField("Only tasks that this worker holds, or held last."),
-  createdAfter: textField("RFC 3339 time: only tasks created at or after this time."),
-  createdBefore: textField("RFC 3339 time: only tasks created before this time."),
-  endedAfter: textField("RFC 3339 time: only tasks that ended at or after this time."),
-  endedBefore: textField("RFC 3339 time: only tasks that ended before this time."),
-  error: textField("Only tasks whose error contains this text."),
-  group: textField("Of this failure group, by its id."),
-  idempotencyKey: textField("Only the task with this idempotency key."),
-  payload: textField("Only tasks with this value in the payload, such as `customer.id:42`."),
-  tag: textField("Only tasks with this tag, or with all of several tags separated by commas."),
-  id: textField("Only tasks whose id begins or ends with these characters, at least four."),
-};
+const filterFields = queryFields(taskFilter);
 const idParam = { id: "The id of the task, or the beginning or end of it if that is unique." };
 const ofOneTask = ["not_found", "ambiguous_id"] as const;
 const ofDeadLetter = [...ofOneTask, "not_dead"] as const;
@@ -73,53 +50,6 @@ export const taskAdminRoutes = [
       const shown = tasks.map((task) => codec.listedTask(task, task.payload));
       const rest = JSON.stringify({ scanned, next, total });
       return json(`{"tasks":[${shown.join(",")}],${rest.slice(1)}`);
-    },
-  }),
-  route({
-    method: "GET",
-    path: "/v1/codeq/admin/failure-groups",
-    operation: listFailureGroups,
-    name: "listFailureGroups",
-    summary: "Group failures by what their errors have in common",
-    about:
-      "Dead letters and failed tasks, by their errors without numbers, ids, quoted text and paths. The work for an " +
-      "answer is bounded: with `next` there are more tasks to look at, and counts of the same group add up.",
-    query: {
-      ...filterFields,
-      after: textField("`next` of the answer before; empty for the first."),
-    },
-    refusals: ["payloads_hidden"],
-    replies: { 200: { about: "The largest group first.", schema: "FailureGroups" } },
-    input: ({ query }) => ({
-      ok: true,
-      value: { filter: filterIn((name) => query[name]), after: String(query["after"] ?? "") },
-    }),
-    reply: ({ groups, scanned, next }, codec) =>
-      json(
-        JSON.stringify({ groups: groups.map((group) => groupFields(group, codec)), scanned, next }),
-      ),
-  }),
-  route({
-    method: "PUT",
-    path: "/v1/codeq/admin/failure-groups/:id/triage",
-    operation: triageFailures,
-    name: "triageFailureGroup",
-    summary: "Resolve, ignore or snooze a failure group",
-    about:
-      "Changes no task. A group that fails again after it was resolved has the state `returned`; a snoozed group is " +
-      "open again when its time is over.",
-    params: { id: "The id of the failure group." },
-    refusals: ["invalid_argument"],
-    replies: { 200: { about: "The group as it was decided.", schema: "TriagedGroup" } },
-    body: TriageBody,
-    input: ({ params, body }) => {
-      const { state, snoozeSeconds, reason } = body as BodyOf<typeof TriageBody>;
-      const group = params["id"] ?? "";
-      return { ok: true, value: { group, state, snoozeSeconds, reason: reason ?? "" } };
-    },
-    reply: ({ group, triage }, codec) => {
-      const fields = triage === undefined ? {} : { triage: triageFields(triage, codec) };
-      return json(JSON.stringify({ id: group, state: triage?.state ?? "open", ...fields }));
     },
   }),
   route({
@@ -260,36 +190,6 @@ export const taskAdminRoutes = [
     reply: ({ changed, ...rest }) => json(JSON.stringify({ deleted: changed, ...rest })),
   }),
 ] as const;
-
-function triageFields(triage: Triage, codec: JsonCodec): object {
-  const { by, atMs, untilMs, reason } = triage;
-  return {
-    by,
-    at: codec.instant(atMs),
-    ...(untilMs === 0 ? {} : { until: codec.instant(untilMs) }),
-    ...(reason === "" ? {} : { reason }),
-  };
-}
-
-function groupFields(group: TriagedGroup, codec: JsonCodec): object {
-  const { fingerprint, text, dead, failed, firstMs, lastMs, queues, trend, example } = group;
-  const { state, triage } = group;
-  const commands = Object.entries(queues).map(([command, count]) => ({ command, count }));
-  return {
-    id: fingerprint,
-    text,
-    count: dead + failed,
-    dlq: dead,
-    failed,
-    firstSeen: codec.instant(firstMs),
-    lastSeen: codec.instant(lastMs),
-    commands: commands.sort((one, other) => other.count - one.count),
-    example: { taskId: example.id, error: example.error },
-    trend,
-    state,
-    ...(triage === undefined ? {} : { triage: triageFields(triage, codec) }),
-  };
-}
 
 function listInput(request: HttpRequest): Answer<ListTasksInput> {
   const { query } = request;
