@@ -3,10 +3,11 @@ import { Call } from "./call.ts";
 import { CliError } from "./cli-error.ts";
 import { commandTable } from "./command-table.ts";
 import { type ExitName, exitCodes } from "./exit-codes.ts";
-import { cliVersion, helpFor } from "./help.ts";
+import { helpFor } from "./help.ts";
 import type { Host } from "./host.ts";
 import { parseArguments, wordPositions } from "./parse-arguments.ts";
 import { chooseStyle } from "./terminal/style.ts";
+import { cliVersion } from "./version.ts";
 
 /** Gives the exit code; throws nothing. */
 export async function runCli(argv: readonly string[], host: Host): Promise<number> {

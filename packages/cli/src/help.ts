@@ -1,6 +1,5 @@
 /** The texts of `--help` and `help`, from the table of commands. */
 
-import { readFileSync } from "node:fs";
 import type { Call } from "./call.ts";
 import { usageError } from "./cli-error.ts";
 import {
@@ -11,6 +10,7 @@ import {
   usageOf,
 } from "./command.ts";
 import { connection, everywhere, serverFlagRows } from "./shared-options.ts";
+import { cliVersion } from "./version.ts";
 
 /** About one command, the commands that begin with a word, or all of them. */
 export function helpFor(
@@ -114,10 +114,3 @@ export async function version(call: Call): Promise<void> {
   const text = `codeq ${cliVersion} (Node ${versions.node}, ${platform} ${arch})`;
   call.answer({ version: cliVersion, node: versions.node, platform, arch }, text);
 }
-
-/** The version in the manifest of this package. */
-const manifest = new URL("../package.json", import.meta.url);
-
-export const cliVersion: string = (
-  JSON.parse(readFileSync(manifest, "utf8")) as { version: string }
-).version;

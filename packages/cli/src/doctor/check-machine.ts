@@ -3,9 +3,9 @@
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { freemem } from "node:os";
 import { join } from "node:path";
-import { cliVersion } from "../help.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { bytes, duration } from "../terminal/units.ts";
+import { cliVersion } from "../version.ts";
 import { existingDirectory } from "./check-data-directory.ts";
 import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
 
