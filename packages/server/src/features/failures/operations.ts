@@ -98,7 +98,7 @@ function oldest(all: readonly Triage[], count: number): readonly Triage[] {
 }
 
 /** What the decision means for the group as it is now. */
-export function stateOf(
+function stateOf(
   { lastMs }: Pick<FailureGroup, "lastMs">,
   triage: Triage | undefined,
   nowMs: number,
