@@ -6,7 +6,7 @@
  * of a step. Plain JavaScript for Node 18 and later.
  */
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
@@ -41,6 +41,8 @@ if (done.length > 0) console.log(`passed already in npm test: ${done.join(", ")}
 const lanes = Math.min(lanesMax, cpus().length + 1, steps.length);
 /** Everything that tests write goes here, and leaves with the run. */
 const scratch = mkdtempSync(join(tmpdir(), "codeq-tests-"));
+// Servers that tests start give up their rights and still read their files there.
+chmodSync(scratch, 0o755);
 /** What helps to understand a failure: output of steps, logs of servers, pictures of pages. */
 const outer = process.env.CODEQ_TEST_RESULTS;
 const results = outer === undefined ? join(root, "test-results") : join(outer, "inner");

@@ -261,7 +261,7 @@ const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; wh
 ];
 /** JSON that is no answer of the API, and the code that sends requests and reads answers. */
 const otherJson =
-  /^packages\/(client\/src\/(http\/|json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|help|local\/|commands\/init|commands\/contract-commands)|console\/src\/(api|feed)\.ts)/;
+  /^packages\/(client\/src\/(http\/|json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init|commands\/contract-commands)|console\/src\/(api|feed)\.ts)/;
 /** Files that still do so; the list only gets shorter. */
 const notConverted: readonly string[] = [
   "packages/cli/src/api/task-view.ts",

@@ -3,7 +3,7 @@ import type { taskPlaces } from "@codeq/protocol/api";
 import { queueOf, type Task } from "@codeq/queue";
 import { fingerprintOf } from "./failure-fingerprint.ts";
 
-/** Where a task is, with the two ways to be done told apart. */
+/** The place of a task; tasks that have ended are `done` or `failed`. */
 export type TaskPlace = (typeof taskPlaces)[number];
 
 export interface TaskFilter {
