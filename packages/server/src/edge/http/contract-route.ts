@@ -91,10 +91,8 @@ function inputReader(params: Fields, query: Fields, body: Fields): AnyRoute["inp
     const sent = (request.body ?? {}) as Values;
     for (const { name, kept, shape } of inPath)
       value[kept] = keptValue(shape, request.params[name]);
-    // An empty value in the query is a missing one.
-    for (const { name, kept, shape } of inQuery) {
-      value[kept] = keptValue(shape, request.query[name] || undefined);
-    }
+    for (const { name, kept, shape } of inQuery)
+      value[kept] = keptValue(shape, request.query[name]);
     for (const { name, kept, shape } of inBody) value[kept] = keptValue(shape, sent[name]);
     return { ok: true, value };
   };
