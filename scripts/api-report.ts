@@ -1,5 +1,5 @@
 /**
- * What users of the client library can see, as one page: every declaration that its entries export,
+ * What users of the libraries can see, as one page: every declaration that their entries export,
  * and those that these mention. It is read from the compiler's own declarations, so a change in it is
  * a change for users.
  */
@@ -8,26 +8,34 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
-const dist = join(root, "packages/client/dist");
+const packages = join(root, "packages");
 export const apiReportPath = "docs/reference/client-api.md";
 
 const entries = {
-  "@codeq/client": "index",
-  "@codeq/client/testing": "test-server/index",
-  "@codeq/client/opentelemetry": "opentelemetry",
+  "@codeq/client": "client/dist/index",
+  "@codeq/client/testing": "client/dist/test-server/index",
+  "@codeq/client/opentelemetry": "client/dist/opentelemetry",
+  "@codeq/outbox": "outbox/dist/index",
+  "@codeq/outbox/node-postgres": "outbox/dist/adapters/node-postgres",
+  "@codeq/outbox/postgres-js": "outbox/dist/adapters/postgres-js",
+  "@codeq/outbox/drizzle": "outbox/dist/adapters/drizzle",
+  "@codeq/outbox/kysely": "outbox/dist/adapters/kysely",
+  "@codeq/outbox/knex": "outbox/dist/adapters/knex",
+  "@codeq/outbox/prisma": "outbox/dist/adapters/prisma",
 } as const;
 
 interface Declaration {
   readonly name: string;
-  /** Path below `dist`, without its ending. */
+  /** Path below `packages`, without its ending. */
   readonly file: string;
   readonly text: string;
 }
 
 /** Brings the declarations up to date. */
-export function compileClient(): void {
+export function compileLibraries(): void {
   const tsc = join(root, "node_modules/typescript/bin/tsc");
-  execFileSync(process.execPath, [tsc, "-b", "packages/client"], { cwd: root, stdio: "inherit" });
+  const folders = ["packages/client", "packages/outbox"];
+  execFileSync(process.execPath, [tsc, "-b", ...folders], { cwd: root, stdio: "inherit" });
 }
 
 /** Exported names about which an editor has nothing to say. */
@@ -54,8 +62,8 @@ export function apiReport(): string {
   return [
     "# Client API",
     "",
-    "Generated from the declarations of `packages/client` by `npm run gen`; a test fails while this page",
-    "is not what the code says.",
+    "Generated from the declarations of `packages/client` and `packages/outbox` by `npm run gen`; a test fails",
+    "while this page is not what the code says.",
     "",
     ...sections,
   ].join("\n");
@@ -154,7 +162,7 @@ function declarationsOf(file: string): string {
 }
 
 function rawDeclarationsOf(file: string): string {
-  return readFileSync(join(dist, `${file}.d.ts`), "utf8");
+  return readFileSync(join(packages, `${file}.d.ts`), "utf8");
 }
 
 function namesIn(list: string): string[] {

@@ -1,8 +1,17 @@
 /** The types of answers for users of the client library, with comments, made from the shapes of the API. */
-import { client, type Shape } from "../packages/protocol/src/api/index.ts";
+import { client, errorCode, type Shape } from "../packages/protocol/src/api/index.ts";
 
 const exported = Object.entries(client);
-const names: ReadonlyMap<Shape, string> = new Map(exported.map(([name, shape]) => [shape, name]));
+/** By the fields of objects, so that an object with another meaning keeps its name. */
+const names: ReadonlyMap<object, string> = new Map<object, string>([
+  ...exported.map(([name, { fields }]) => [fields, name] as const),
+  // Later servers have further codes.
+  [errorCode, "string"],
+]);
+
+function nameOf(shape: Shape): string | undefined {
+  return names.get(shape.kind === "object" ? shape.fields : shape);
+}
 
 export const apiTypesPath = "packages/client/src/api-types.ts";
 
@@ -16,7 +25,7 @@ export function apiTypes(): string {
 }
 
 function typeOf(shape: Shape, indent: string): string {
-  const name = names.get(shape);
+  const name = nameOf(shape);
   if (name !== undefined) return name;
   switch (shape.kind) {
     case "text":
@@ -49,7 +58,8 @@ function typeOf(shape: Shape, indent: string): string {
 function literalOf({ fields }: Shape & { readonly kind: "object" }, indent: string): string {
   const inner = `${indent}  `;
   const members = Object.entries(fields).map(([field, shape]) => {
-    const comment = shape.about === "" || names.has(shape) ? "" : `${inner}/** ${shape.about} */\n`;
+    const comment =
+      shape.about === "" || nameOf(shape) !== undefined ? "" : `${inner}/** ${shape.about} */\n`;
     const mayMiss = shape.none !== undefined || shape.isOptional === true;
     const type = typeOf(shape, inner);
     return `${comment}${inner}readonly ${field}${mayMiss ? `?: ${type} | undefined` : `: ${type}`};\n`;

@@ -20,16 +20,23 @@ const sources: readonly (readonly [name: string, codecs: string | undefined])[] 
   ["producerpb.proto", "producer-messages.ts"],
   ["workerpb.proto", "worker-messages.ts"],
 ];
+/** Of a server that this one calls, so reflection does not tell about it. */
+const called = [["etcd.proto", "etcd-messages.ts"]] as const;
 
 export function codecFiles(): Map<string, string> {
   const files = new Map<string, string>();
   const parsed: ProtoFile[] = [];
-  for (const [name, codecs] of sources) {
+  const read = (name: string, codecs: string | undefined): ProtoFile => {
     const file = parseProto(name, readFileSync(join(root, "proto", name), "utf8"));
-    parsed.push(file);
     if (codecs !== undefined) {
       files.set(`${target}/${codecs}`, messageCode(file, `proto/${name}`));
     }
+    return file;
+  };
+  for (const [name, codecs] of called) read(name, codecs);
+  for (const [name, codecs] of sources) {
+    const file = read(name, codecs);
+    parsed.push(file);
     if (file.package === "grpc.reflection.v1") parsed.push(alphaOf(file));
   }
   files.set(`${target}/file-descriptors.ts`, descriptorCode(parsed));

@@ -1,8 +1,8 @@
-/** Writes the page of the client's API: `npm run gen`. */
+/** Writes the page of the API of the libraries: `npm run gen`. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { apiReport, apiReportPath, compileClient } from "./api-report.ts";
+import { apiReport, apiReportPath, compileLibraries } from "./api-report.ts";
 
-compileClient();
+compileLibraries();
 writeFileSync(join(import.meta.dirname, "..", apiReportPath), apiReport());
 console.log(`wrote ${apiReportPath}`);

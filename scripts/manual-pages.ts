@@ -22,9 +22,13 @@ import {
   settingNames,
 } from "../packages/server/src/config/setting-table.ts";
 import { queryOf } from "../packages/server/src/edge/http/calls.ts";
-import type { JsonSchema } from "../packages/server/src/edge/http/json-schema.ts";
-import { callersOf, ofEveryRoute, refusalsOf } from "../packages/server/src/edge/http/openapi.ts";
-import { replySchemas } from "../packages/server/src/edge/http/reply-schemas.ts";
+import type { JsonSchema } from "../packages/server/src/edge/http/contract-schema.ts";
+import {
+  callersOf,
+  ofEveryRoute,
+  refusalsOf,
+  replySchemas,
+} from "../packages/server/src/edge/http/openapi.ts";
 import type { AnyRoute } from "../packages/server/src/edge/http/route.ts";
 import { routes } from "../packages/server/src/start/features.ts";
 import { metricTable } from "../packages/server/src/telemetry/metrics.ts";
@@ -62,7 +66,7 @@ function configPage(): string {
   const inactive = inactiveSettings.map((row) => [
     code(row.name),
     envNamesOf(row.name, row.env).map(code).join(" "),
-    row.refuseWhenOn === undefined ? "a warning" : "refused when on",
+    row.isRefusedWhenOn ? "refused when on" : "a warning",
   ]);
   return page("Configuration", "packages/server/src/config/setting-table.ts", [
     "Flags override environment variables, which override the YAML file, which overrides the defaults.",
@@ -88,7 +92,7 @@ function configPage(): string {
     "",
     "## Not in this version",
     "",
-    "The server accepts these settings so that existing files load. They have no effect yet.",
+    "The server accepts these settings so that existing files load. They have no effect; the warning names what to use instead.",
     "",
     table(["key", "environment", "when set"], inactive),
   ]);

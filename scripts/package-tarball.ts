@@ -23,7 +23,7 @@ const root = join(import.meta.dirname, "..");
 const scope = "@codeq/";
 
 /** What users install, by the names of their folders; all others travel inside these. */
-export const publishedFolders: readonly string[] = ["client", "server", "cli"];
+export const publishedFolders: readonly string[] = ["client", "outbox", "server", "cli"];
 
 interface PackOptions {
   /** The URL of the repository, as the manifest is to have it. */
@@ -140,7 +140,7 @@ function writePackage(target: string, folder: string, manifest: Manifest): void 
   mkdirSync(target, { recursive: true });
   writeFileSync(join(target, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   // Beside what is compiled: programs, and files that the server hands out as they are.
-  for (const name of ["bin", "api-page", "console"]) {
+  for (const name of ["bin", "api-page", "console", "etcd"]) {
     const path = join(root, "packages", folder, name);
     if (existsSync(path)) cpSync(path, join(target, name), { recursive: true });
   }

@@ -10,6 +10,8 @@ const tool = (script, ...args) => [join(root, "node_modules", script), ...args];
 /** A test or file that takes longer hangs; without a limit nobody would learn which one. */
 const hangMs = 900_000;
 const tests = (...args) => ["--conditions=source", "--test", `--test-timeout=${hangMs}`, ...args];
+export const isTests = ({ args }) =>
+  args.includes("--test") || args.includes("tests/run-together.ts");
 const testsTogether = (...files) => ["--conditions=source", "tests/run-together.ts", ...files];
 const folder = (name, more = {}) => ({
   name,
@@ -58,7 +60,7 @@ export const steps = [
     isAlone: false,
     // It packs what the step `types` compiles.
     needs: "types",
-    brief: ["--conditions=source", "tests/prepare-tools.ts", "nats-server", "packed packages"],
+    brief: ["--conditions=source", "tests/prepare-tools.ts", "etcd", "postgres", "packed packages"],
   },
   // The longest of the others first, so that no lane is left with one of them at the end.
   folder("cluster", {
@@ -77,6 +79,13 @@ export const steps = [
   folder("console", {
     brief: oneCase("tests/console/first-look.test.ts", "a queue is paused with a reason"),
   }),
+  folder("outbox", {
+    needs: "tools",
+    brief: tests(
+      "--test-name-pattern=task exists when|commits late|are killed",
+      "tests/outbox/{relay,campaign}.test.ts",
+    ),
+  }),
   folder("crash", {
     brief: oneCase("tests/crash/kill.test.ts", "when durability is fsync$"),
   }),
@@ -88,6 +97,8 @@ export const steps = [
     needs: "tools",
     brief: tests("tests/client/{round-trip,tarball,transports}.test.ts"),
   }),
+  folder("conformance", { needs: "tools" }),
+  folder("clients", { needs: "tools" }),
   {
     name: "shards",
     env: { CODEQ_TEST_SHARDS: "3" },
@@ -120,6 +131,14 @@ export const steps = [
   }),
 ];
 
+/** The same step with its tests in the random order that the seed gives; one without tests as it is. */
+export function inRandomOrder(step, seed) {
+  const at = step.args.indexOf("--test");
+  if (at === -1) return { ...step, env: { ...step.env, CODEQ_TEST_SEED: `${seed}` } };
+  const order = ["--test-randomize", `--test-random-seed=${seed}`];
+  return { ...step, args: [...step.args.slice(0, at), ...order, ...step.args.slice(at)] };
+}
+
 /** The steps of `npm test`, which takes minutes; `npm run check` runs all. */
 export const briefSteps = steps
   .filter(({ brief }) => brief !== undefined)
@@ -136,14 +155,15 @@ export function leftOut() {
 }
 
 /**
- * The steps for these arguments: names of steps or parts of names, files of tests, folders. All steps
+ * The steps for these arguments: names of steps, parts of such names, files of tests, folders. All steps
  * without arguments. Returns `{ problem }` for a word that means nothing.
  */
 export function chooseSteps(words, directory = process.cwd()) {
   if (words.length === 0) return { steps };
   const chosen = [];
   for (const word of words) {
-    const named = steps.filter(({ name }) => name.includes(word));
+    const exact = steps.filter(({ name }) => name === word);
+    const named = exact.length > 0 ? exact : steps.filter(({ name }) => name.includes(word));
     const path = resolve(directory, word);
     if (named.length > 0) chosen.push(...named.filter((step) => !chosen.includes(step)));
     else if (existsSync(path)) chosen.push(pathStep(path));
@@ -182,6 +202,18 @@ export function endedIn(output) {
 export function failuresIn(output, linesMax = 120) {
   const at = output.lastIndexOf("✖ failing tests:");
   return at === -1 ? [] : output.slice(at).trimEnd().split("\n").slice(0, linesMax);
+}
+
+/** What is said about each test that failed in a run of tests, by its file and name. */
+export function redTestsIn(output) {
+  const parts = output
+    .split(/^\s*test at /m)
+    .slice(1)
+    .reverse();
+  const found = parts.map((part) => /^(.+?):\d+:\d+\n\s*✖ (.+) \([\d.]+ms\)\n([\s\S]*)/.exec(part));
+  return new Map(
+    found.filter(Boolean).map(([, file, name, text]) => [`${file}: ${name}`, text.trimEnd()]),
+  );
 }
 
 /**

@@ -37,6 +37,7 @@ test("without words all steps run, and every folder of tests belongs to one", ()
 
 test("a word chooses the steps with such a name, in their own order and once", () => {
   assert.deepEqual(namesOf(chooseSteps(["unit", "lint", "un"]).steps), ["lint", "unit"]);
+  assert.deepEqual(namesOf(chooseSteps(["cli"]).steps), ["cli"]);
 });
 
 test("a file or a folder chooses its tests, from the folder where the command was typed", () => {

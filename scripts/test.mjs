@@ -3,13 +3,15 @@
  * `npm run check` runs every check of the repository. Steps run side by side, cheapest first; none is started after
  * one has failed. `npm test -- unit crash` runs these steps, `npm test -- tests/e2e/life.test.ts` this file,
  * `npm run check -- --rest` what the last `npm test` of the same sources left out, and `--long crash` the long form
- * of a step. Plain JavaScript for Node 18 and later.
+ * of a step. `--seed=7` runs tests in a random order, `--results=<folder>` says where failures leave their logs. Plain
+ * JavaScript for Node 18 and later.
  */
 import { spawn } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
+import { processesOf, removeAll } from "./left-behind.mjs";
 import { passedBefore, rememberPassed, sourcesId } from "./passed-steps.mjs";
 import {
   briefSteps,
@@ -17,6 +19,7 @@ import {
   countsIn,
   endedIn,
   failuresIn,
+  inRandomOrder,
   leftOut,
   runSteps,
 } from "./test-steps.mjs";
@@ -28,14 +31,19 @@ const progressMs = 15_000;
 const flags = ["--long", "--brief", "--rest"];
 const words = process.argv.slice(2);
 const [isLong, isBrief, isRest] = flags.map((flag) => words.includes(flag));
-const names = words.filter((word) => !flags.includes(word));
+const optionOf = (option) =>
+  words.find((word) => word.startsWith(`${option}=`))?.slice(option.length + 1);
+const seed = optionOf("--seed");
+const names = words.filter((word) => !flags.includes(word) && !/^--(seed|results)=/.test(word));
 const isWholeBrief = isBrief && names.length === 0;
 const chosen = isWholeBrief ? { steps: briefSteps } : chooseSteps(names);
 if (chosen.problem !== undefined) fail(chosen.problem);
 const node = ensureReady();
-const sources = sourcesId();
+const sources = isRest || isWholeBrief ? sourcesId() : undefined;
 const done = isRest ? passedBefore(sources) : [];
-const steps = chosen.steps.filter(({ name }) => !done.includes(name));
+const steps = chosen.steps
+  .filter(({ name }) => !done.includes(name))
+  .map((step) => (seed === undefined ? step : inRandomOrder(step, seed)));
 if (done.length > 0) console.log(`passed already in npm test: ${done.join(", ")}`);
 
 const lanes = Math.min(lanesMax, cpus().length + 1, steps.length);
@@ -43,9 +51,18 @@ const lanes = Math.min(lanesMax, cpus().length + 1, steps.length);
 const scratch = mkdtempSync(join(tmpdir(), "codeq-tests-"));
 // Servers that tests start give up their rights and still read their files there.
 chmodSync(scratch, 0o755);
+/** Removes what is left of a run that was killed. */
+const guard = spawn(process.execPath, [join(root, "scripts/left-behind.mjs"), scratch], {
+  stdio: ["pipe", "ignore", "ignore"],
+  detached: true,
+});
+guard.unref();
+guard.stdin.unref();
 /** What helps to understand a failure: output of steps, logs of servers, pictures of pages. */
 const outer = process.env.CODEQ_TEST_RESULTS;
-const results = outer === undefined ? join(root, "test-results") : join(outer, "inner");
+const results =
+  optionOf("--results") ??
+  (outer === undefined ? join(root, "test-results") : join(outer, "inner"));
 const stepEnvironment = childEnvironment({
   TMPDIR: scratch,
   // Hundreds of processes load the same sources; with their compiled code kept, each starts in half the time.
@@ -55,6 +72,8 @@ const stepEnvironment = childEnvironment({
 const startedAt = performance.now();
 const ended = [];
 const failures = [];
+/** The folders with what failures left. */
+const kept = [];
 const sums = { passed: 0, failed: 0, skipped: 0 };
 /** Steps that run now, with the tests that have ended in each. */
 const running = new Map();
@@ -122,6 +141,7 @@ function judge({ took, output, exit, stepResults }) {
     return true;
   }
   writeFileSync(join(stepResults, "output.txt"), output);
+  kept.push(relative(".", stepResults));
   console.log(output);
   console.log(`-- ${took}: failed (${why})`);
   failures.push(...failuresIn(output));
@@ -138,8 +158,10 @@ function removeIfEmpty(folder) {
 
 function cleanUp() {
   clearInterval(progress);
-  // A process that a test has just killed may still write.
-  rmSync(scratch, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  for (const { pid, command } of processesOf(scratch)) {
+    console.log(`left behind: ${pid} ${command}`);
+  }
+  removeAll(scratch);
 }
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => {
@@ -161,7 +183,7 @@ if (isWholeBrief) {
   console.log(leftOut());
 }
 for (const failure of failures) console.log(failure);
-if (!allPassed) console.log(`logs and pictures of what failed: ${relative(".", results)}`);
+if (!allPassed) console.log(`logs and pictures of what failed: ${kept.join(", ")}`);
 console.log(`${ended.join(", ")}; together ${secondsSince(startedAt)}`);
 const skipped = sums.skipped > 0 ? `, ${sums.skipped} skipped` : "";
 console.log(`${sums.passed} passed, ${sums.failed} failed${skipped}`);

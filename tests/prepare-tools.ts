@@ -6,19 +6,22 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { pythonTools } from "./api/python-tools.ts";
 import { builtExecutable, packedPackages } from "./built-once.ts";
-import { natsBinary } from "./cluster/nats-binary.ts";
+import { pythonClientTools } from "./clients/python-tools.ts";
+import { etcdBinary } from "./cluster/etcd-binary.ts";
 import { s3Binary } from "./e2e/s3-server.ts";
 import { root } from "./e2e/server-process.ts";
 import { goEnvironment } from "./go-environment.ts";
 import { schemaOf } from "./install/object-schemas.ts";
 import { oldestNode } from "./install/oldest-node.ts";
+import { postgresBinaries } from "./outbox/postgres-binary.ts";
+import { prismaPackages } from "./outbox/prisma-client.ts";
 
 type Got = { readonly path: string } | { readonly missing: string };
 
 /** Go keeps what it has compiled; the test links it in a moment. */
-function compiled(folder: string): Got {
+function compiled(folder: string, what = "."): Got {
   const cwd = join(root, folder);
-  const { status } = spawnSync("go", ["build", "-o", "/dev/null", "."], {
+  const { status } = spawnSync("go", ["build", "-o", "/dev/null", what], {
     cwd,
     env: goEnvironment,
   });
@@ -26,15 +29,19 @@ function compiled(folder: string): Got {
 }
 
 const tools: Readonly<Record<string, () => Got | Promise<Got>>> = {
-  "nats-server": natsBinary,
+  postgres: postgresBinaries,
+  prisma: prismaPackages,
+  etcd: etcdBinary,
   rclone: s3Binary,
   "Node 22.18": oldestNode,
   schemathesis: pythonTools,
+  "packages of the Python client": pythonClientTools,
   "schema of Kubernetes": () => schemaOf("kubernetes"),
   "schema of Compose": () => schemaOf("compose"),
   "packed packages": async () => ({ path: await packedPackages() }),
   executable: async () => ({ path: await builtExecutable() }),
   "example in Go": () => compiled("examples/go"),
+  "conformance driver in Go": () => compiled("clients/go", "./internal/conformance"),
 };
 
 /** The names of tools as arguments; all of them without. */

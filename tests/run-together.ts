@@ -11,7 +11,10 @@ const timeout = 900_000;
 
 trackNoPromises();
 const uncaught: string[] = [];
-run({ globPatterns: process.argv.slice(2), isolation: "none", timeout })
+const seed = process.env["CODEQ_TEST_SEED"];
+// The installed types of Node do not have the order yet.
+const order = seed === undefined ? {} : { randomize: true, randomSeed: Number(seed) };
+run({ globPatterns: process.argv.slice(2), isolation: "none", timeout, ...order })
   .on("test:fail", () => {
     process.exitCode = 1;
   })

@@ -15,8 +15,16 @@ const outputBytesMax = 64 * 1024 * 1024;
 export type Program = "schemathesis" | "openapi-spec-validator";
 
 /** The folder of their programs, or why there is none. */
-export async function pythonTools(): Promise<{ path: string } | { missing: string }> {
-  const kept = join(toolCache, packages.join("-"));
+export function pythonTools(): Promise<{ path: string } | { missing: string }> {
+  return pythonPackages(packages.join("-"), packages);
+}
+
+/** A folder of this name with these packages; the folder of their programs, or why there is none. */
+export async function pythonPackages(
+  name: string,
+  packages: readonly string[],
+): Promise<{ path: string } | { missing: string }> {
+  const kept = join(toolCache, name);
   const path = join(kept, "bin");
   if (existsSync(kept)) return { path };
   mkdirSync(toolCache, { recursive: true });

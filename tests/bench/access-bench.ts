@@ -197,6 +197,7 @@ function openDispatch(parts: {
     ],
     workers: providers.of([{ type: "static", tokens: [] }]),
     allowProducerAsWorker: false,
+    tenantFallback: "subject",
     revocations,
     clock,
   });

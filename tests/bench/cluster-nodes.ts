@@ -1,16 +1,18 @@
 /**
- * Three nodes on this machine, each with a nats-server, as users start them. A node keeps its port over restarts, so
+ * Three nodes on this machine, each with an etcd, as users start them. A node keeps its port over restarts, so
  * that clients find it again.
  */
 import { readFileSync, rmSync } from "node:fs";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { connect } from "@nats-io/transport-node";
-import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
+import {
+  EtcdServers,
+  type EtcdServersOptions,
+} from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
+import { etcdBinary } from "../cluster/etcd-binary.ts";
 import { freePortRows } from "../cluster/free-ports.ts";
-import { natsBinary } from "../cluster/nats-binary.ts";
-import { natsUrlsOf, portsEach, settingsOf } from "../cluster/three-nodes.ts";
+import { etcdOf, portsEach, settingsOf } from "../cluster/three-nodes.ts";
 import type { Process } from "./cpu-time.ts";
 import { SetupError } from "./programs.ts";
 import type { Listening, Workspace } from "./workspace.ts";
@@ -24,25 +26,17 @@ interface ShardStatus {
   readonly problem?: string;
 }
 
-interface StreamInfo {
-  readonly cluster?: {
-    readonly leader?: string;
-    readonly replicas?: readonly { readonly current: boolean; readonly offline?: boolean }[];
-  };
-}
-
 const askAgainMs = 20;
 const askMsMax = 2000;
-const stream = "codeq-shard-0";
 
 export class ClusterNodes implements AsyncDisposable {
   readonly #workspace: Workspace;
   readonly #directory: string;
   readonly #env: Readonly<Record<string, string>>;
-  readonly #natsUrls: readonly string[];
+  readonly #etcd: EtcdServersOptions;
   readonly #ports: ReadonlyMap<string, number>;
   readonly #running: Map<string, Listening> = new Map();
-  /** A nats-server outlives its node, and so it would this process. */
+  /** An etcd outlives its node, and so it would this process. */
   readonly #exiting = (): void => {
     for (const id of nodeIds) this.killLogServer(id);
   };
@@ -50,32 +44,32 @@ export class ClusterNodes implements AsyncDisposable {
   private constructor(parts: {
     readonly workspace: Workspace;
     readonly env: Readonly<Record<string, string>>;
-    readonly natsUrls: readonly string[];
+    readonly etcd: EtcdServersOptions;
     readonly ports: ReadonlyMap<string, number>;
   }) {
     this.#workspace = parts.workspace;
     this.#directory = parts.workspace.newDirectory();
     this.#env = parts.env;
-    this.#natsUrls = parts.natsUrls;
+    this.#etcd = parts.etcd;
     this.#ports = parts.ports;
     // Before the workspace removes the files that say which processes these are.
     process.prependOnceListener("exit", this.#exiting);
   }
 
-  /** Resolves when all nodes know who leads. Throws a SetupError where nats-server cannot be had. */
+  /** Resolves when all nodes know who leads. Throws a SetupError where etcd cannot be had. */
   static async start(workspace: Workspace): Promise<ClusterNodes> {
-    const nats = natsBinary();
-    if ("missing" in nats) throw new SetupError(nats.missing);
+    const etcd = etcdBinary();
+    if ("missing" in etcd) throw new SetupError(etcd.missing);
     // One more, for the clients of the node.
     const firsts = await freePortRows(nodeIds.length, portsEach + 1);
     const portOf = (at: number): number => (firsts[at] as number) + portsEach;
     const cluster = new ClusterNodes({
       workspace,
-      env: settingsOf(firsts, nats.path),
-      natsUrls: natsUrlsOf(firsts),
+      env: settingsOf(firsts, etcd.path),
+      etcd: etcdOf(firsts),
       ports: new Map(nodeIds.map((id, at) => [id, portOf(at)])),
     });
-    await Promise.all(nodeIds.map((id) => cluster.startNode(id, id === nodeIds[0])));
+    await Promise.all(nodeIds.map((id) => cluster.startNode(id)));
     await cluster.whole();
     return cluster;
   }
@@ -88,18 +82,18 @@ export class ClusterNodes implements AsyncDisposable {
     return this.#running.get(id) as Listening;
   }
 
-  async startNode(id: string, isFirst = false): Promise<void> {
+  async startNode(id: string): Promise<void> {
     const listening = await this.#workspace.startServer({
       ...this.#env,
       CODEQ_NODE_ID: id,
       CODEQ_DATA_DIR: this.#dataDir(id),
       PORT: String(this.#ports.get(id)),
-      ...(isFirst ? { CODEQ_CLUSTER_BOOTSTRAP: "true" } : {}),
+      CODEQ_CLUSTER_BOOTSTRAP: nodeIds[0] ?? "",
     });
     this.#running.set(id, listening);
   }
 
-  /** Asks the node to stop, as an upgrade does; its nats-server stops with it. */
+  /** Asks the node to stop, as an upgrade does; its etcd stops with it. */
   async stopNode(id: string): Promise<void> {
     await this.#workspace.stop(this.node(id).child);
   }
@@ -115,9 +109,9 @@ export class ClusterNodes implements AsyncDisposable {
 
   /** Without a pid while it does not run. */
   logServer(id: string): Process {
-    const folder = join(this.#dataDir(id), "nats");
+    const folder = join(this.#dataDir(id), "etcd");
     try {
-      const pid = Number(readFileSync(join(folder, "nats.pid"), "utf8"));
+      const pid = Number(readFileSync(join(folder, "etcd.pid"), "utf8"));
       // The number of a process that has ended may be that of another one by now.
       const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
       return { pid: command.includes(folder) ? pid : undefined };
@@ -148,8 +142,10 @@ export class ClusterNodes implements AsyncDisposable {
 
   /** Gives up the records below a slot, as the leader does some time later. */
   async trim(slot: number): Promise<void> {
-    await using servers = await NatsServers.connect({ urls: this.#natsUrls, name: "bench" });
-    await (await servers.open(stream))?.trim(slot);
+    await using etcd = new EtcdServers(this.#etcd);
+    const log = await etcd.open("shard-0");
+    await log?.trim(slot);
+    await log?.close();
   }
 
   /** Who leads, once all nodes that run agree on it and reach it. */
@@ -195,20 +191,15 @@ export class ClusterNodes implements AsyncDisposable {
     return ready === undefined ? undefined : shard?.leader;
   }
 
-  /** Whether all log servers have everything that the stream of the tasks has. */
+  /** Whether all log servers vote and have everything. */
   async #areLogsWhole(): Promise<boolean> {
-    const [url = ""] = this.#natsUrls;
-    const { username, password } = new URL(url);
-    const servers = this.#natsUrls.map((each) => new URL(each).host);
+    await using etcd = new EtcdServers(this.#etcd);
     try {
-      const user = { user: username, pass: decodeURIComponent(password) };
-      const connection = await connect({ servers, ...user, timeout: 1000 });
-      const reply = await connection.request(`$JS.API.STREAM.INFO.${stream}`);
-      await connection.close();
-      const { cluster } = reply.json<StreamInfo>();
-      const replicas = cluster?.replicas ?? [];
-      const areCurrent = replicas.every(({ current, offline }) => current && offline !== true);
-      return cluster?.leader !== undefined && replicas.length === nodeIds.length - 1 && areCurrent;
+      const members = await etcd.members();
+      const health = await Promise.all(members.map((member) => etcd.health(member)));
+      const areCurrent = health.every((each) => each !== undefined && each.behind === 0);
+      const areVoting = members.every(({ isLearner }) => !isLearner);
+      return members.length === nodeIds.length && areVoting && areCurrent;
     } catch {
       // Nobody answers while servers start or choose a leader.
       return false;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
 import type { Change, NewTask, Submission, TenantId, WorkerId } from "@codeq/queue";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
-import { Broker } from "../../packages/server/src/core/broker/broker.ts";
+import { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { Enqueued, Submitted } from "../../packages/server/src/core/broker/verbs.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { Store } from "../../packages/server/src/core/store/store.ts";
@@ -22,7 +22,7 @@ export interface Written {
 }
 
 export interface OpenBroker {
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
   /** Everything below the broker. */
   readonly engine: Store;
   /** What went into the log since the start. */
@@ -78,7 +78,7 @@ export async function openBroker(
     flushBytes: options.flushMiB * mebibyte,
     syncIntervalMs: mode === "interval" ? syncIntervalMs : undefined,
   });
-  const broker = await Broker.open({
+  const broker = await ShardBroker.open({
     store,
     clock: systemClock,
     draw: Math.random,
@@ -109,6 +109,7 @@ const newTask: NewTask = {
   payload,
   payloadBytes: payload.length,
   payloadHash: "",
+  keepsFirst: false,
 };
 const queues = ["work"];
 const result = { json: '{"ok":true}', artifacts: [] };
@@ -119,12 +120,12 @@ const success: Submission = {
   resultBytes: result.json.length,
 };
 
-export async function enqueueOne(broker: Broker): Promise<void> {
+export async function enqueueOne(broker: ShardBroker): Promise<void> {
   await ask<Enqueued>((waiter) => broker.enqueue(newTask, waiter));
 }
 
 /** One task in, the oldest one out, and its result, each waited for as a client would. */
-export async function cycleOne(broker: Broker, workerId: WorkerId): Promise<void> {
+export async function cycleOne(broker: ShardBroker, workerId: WorkerId): Promise<void> {
   await enqueueOne(broker);
   const request = { tenantId, workerId, queues, leaseMs: 60_000, count: 1, waitMs: 1000 };
   const [claimed] = await claim(broker, request);
@@ -133,6 +134,6 @@ export async function cycleOne(broker: Broker, workerId: WorkerId): Promise<void
   await ask<Submitted>((waiter) => broker.submit(of, success, waiter));
 }
 
-export function readyCount(broker: Broker): number {
+export function readyCount(broker: ShardBroker): number {
   return broker.counts(tenantId, "work").ready.reduce((sum, count) => sum + count, 0);
 }

@@ -9,8 +9,10 @@ import { engineBench, engineHelp } from "./engine-bench.ts";
 import { fairnessBench, fairnessHelp } from "./fairness-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
 import { UsageError } from "./options.ts";
+import { outboxBench, outboxHelp } from "./outbox-bench.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
 import { SetupError } from "./programs.ts";
+import { schedulesBench, schedulesHelp } from "./schedules-bench.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { searchBench, searchHelp } from "./search-bench.ts";
 import { shardsBench, shardsHelp } from "./shards-bench.ts";
@@ -31,7 +33,9 @@ const subjects: Record<string, Subject> = {
   engine: { help: engineHelp, run: engineBench },
   fairness: { help: fairnessHelp, run: fairnessBench },
   http: { help: httpHelp, run: httpBench },
+  outbox: { help: outboxHelp, run: outboxBench },
   peers: { help: peersHelp, run: peersBench },
+  schedules: { help: schedulesHelp, run: schedulesBench },
   search: { help: searchHelp, run: searchBench },
   sdk: { help: sdkHelp, run: sdkBench },
   shards: { help: shardsHelp, run: shardsBench },

@@ -16,7 +16,8 @@ export const searchHelp = `searches among many tasks, alone and beside a paced l
     --rate 5000                cycles per second of the load
     --rounds 3                 of the load, by turns; the medians are shown
     --seconds 5                per measurement
-    --pages 40                 of each search that are timed without a load`;
+    --pages 40                 of each search that are timed without a load
+    --failures 0               tasks of 52 queues that failed from six causes; lists of failure groups are timed as well`;
 
 const searches: Readonly<Record<string, string>> = {
   newest: "order=newest",
@@ -38,11 +39,21 @@ export async function searchBench(args: readonly string[]): Promise<void> {
     rounds: wholeNumber("3"),
     seconds: wholeNumber("5"),
     pages: wholeNumber("40"),
+    failures: wholeNumber("0", 0),
   });
   await using workspace = new Workspace();
   const server = await workspace.startServer({ CODEQ_DURABILITY: "fsync" });
   progress(`${values.tasks} tasks are created`);
   await fill(server, values.tasks);
+  if (values.failures > 0) {
+    progress(`${values.failures} tasks fail`);
+    await fail(server, values.failures);
+    new Table(["list"], 22).add(
+      ["failure groups"],
+      await timedGroups(server, values.failures, values.pages),
+    );
+    console.log("");
+  }
   const alone = new Table(["search"], 22);
   for (const [name, query] of Object.entries(searches)) {
     alone.add([name], await timedPages(server, query, values.pages));
@@ -73,6 +84,66 @@ async function fill(server: Listening, count: number): Promise<void> {
     }
   };
   await Promise.all([run(), run(), run(), run()]);
+}
+
+const claimMax = 256;
+const failureQueues = 52;
+const causes = [
+  "connect ETIMEDOUT 203.0.113.",
+  "SmtpError: 421 from mx",
+  "no such customer ",
+  "disk quota exceeded on volume ",
+  "unexpected token at position ",
+  "payment declined: code ",
+];
+
+/** Tasks that a worker ends as failed, spread over queues and causes. */
+async function fail(server: Listening, count: number): Promise<void> {
+  for (let left = count; left > 0; ) {
+    const size = Math.min(left, claimMax);
+    const tasks = Array.from({ length: size }, (_, n) => ({
+      command: `fails-${(left + n) % failureQueues}`,
+      payload: {},
+    }));
+    await ask(server, "/tasks/batch", { tasks });
+    const commands = Array.from({ length: failureQueues }, (_, n) => `fails-${n}`);
+    const claimed = (await ask(server, "/tasks/claim/batch", { commands, count: size })) as {
+      readonly tasks: readonly { readonly id: string }[];
+    };
+    const results = claimed.tasks.map(({ id }, n) => ({
+      taskId: id,
+      status: "FAILED",
+      error: `${causes[(left + n) % causes.length]}${n}`,
+    }));
+    await ask(server, "/tasks/batch/results", { results });
+    left -= claimed.tasks.length;
+  }
+}
+
+interface Groups {
+  readonly groups: readonly { readonly count: number }[];
+  readonly next?: string;
+}
+
+/** The whole list each time; throws when the counts are not exact. */
+async function timedGroups(server: Listening, failures: number, rounds: number): Promise<Figure[]> {
+  const histogram = new Histogram();
+  let groups = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    const startMs = performance.now();
+    const answer = (await ask(server, "/admin/failure-groups")) as Groups;
+    histogram.add(performance.now() - startMs);
+    groups = answer.groups.length;
+    const counted = answer.groups.reduce((sum, { count }) => sum + count, 0);
+    if (counted !== failures || answer.next !== undefined) {
+      throw new Error(`${counted} of ${failures} failures are in groups`);
+    }
+  }
+  return [
+    latencyFigure("list ms", { p50Ms: histogram.quantile(0.5), p99Ms: histogram.quantile(0.99) }),
+    figure("groups", groups),
+    figure("failures", failures),
+  ];
 }
 
 interface Page {

@@ -77,7 +77,7 @@ function take({ seq, command, payload }: producer.CreateTask): producer.CreateAc
     updatedAtMs: created,
     leaseToken: 1,
   });
-  return { seq, ok: true, taskId: id, errorMessage: "", errorCode: "" };
+  return { seq, ok: true, taskId: id, errorMessage: "", errorCode: "", deduplicated: false };
 }
 
 function hand(): void {

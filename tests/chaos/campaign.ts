@@ -16,8 +16,10 @@ import { differences } from "./replicas.ts";
 
 export interface CampaignOptions {
   readonly network: Network;
-  readonly natsServer: string;
+  readonly etcdProgram: string;
   readonly seed: string;
+  /** Drawn unless given. */
+  readonly shards: number | undefined;
   readonly faults: FaultPlan;
   readonly nodeArgs: readonly string[];
   readonly onLine: (line: string) => void;
@@ -50,9 +52,11 @@ const pollMs = 100;
 export async function campaign(options: CampaignOptions): Promise<CampaignReport> {
   const directory = await mkdtemp(join(tmpdir(), "codeq-chaos-"));
   const random = new SimRandom(`chaos/${options.seed}`);
-  const shards = random.pick([1, 2]);
-  const { network, natsServer, nodeArgs } = options;
-  const fleet = new Fleet({ network, directory, natsServer, shards, nodeArgs });
+  const drawn = random.pick([1, 3]);
+  const shards = options.shards ?? drawn;
+  const { network, etcdProgram, nodeArgs } = options;
+  const fleet = new Fleet({ network, directory, etcdProgram, shards, nodeArgs });
+  if (network.ways !== undefined) await fleet.makeDisks();
   const run = new Campaign(options, { fleet, random, shards });
   const abort = (): void => {
     // Nothing of it is left behind.
@@ -67,6 +71,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignReport
   }
   const { problems } = run.ledger;
   const isSound = problems.length === 0;
+  if (isSound) fleet.removeDisks();
   if (isSound) await rm(directory, { recursive: true, force: true, maxRetries: 3 });
   return {
     shards,
@@ -101,6 +106,7 @@ class Campaign {
     const { fleet, random, shards } = this.#parts;
     await fleet.heal();
     for (const node of nodeNames) await this.#isReady(node);
+    await fleet.logsVote();
     fleet.noteLogs();
     const load = new Load({
       ledger: this.ledger,
@@ -126,7 +132,7 @@ class Campaign {
     if (plan.kind === "listed") {
       for (const name of plan.names) {
         if (!(await this.#strike(name, () => this.#calm(`${name}, while it lasts`)))) return false;
-        for (const node of nodeNames) await this.#isReady(node);
+        await this.#allReady();
       }
       return true;
     }
@@ -211,6 +217,11 @@ class Campaign {
     return this.#parts.random.pick(nodeNames);
   }
 
+  async #allReady(): Promise<void> {
+    for (const node of nodeNames) await this.#isReady(node);
+    await this.#parts.fleet.logsVote();
+  }
+
   async #isReady(node: string): Promise<void> {
     const endMs = performance.now() + patienceMs;
     while (performance.now() < endMs) {
@@ -237,7 +248,7 @@ class Campaign {
     const url = `${this.#parts.fleet.url(node)}/v1/codeq/tasks/${id}/result`;
     const reply = await ask(url);
     if (reply === undefined) return { status: "without an answer", by: undefined };
-    if (reply.status === 404) return undefined;
+    if (reply.status === 404) return await this.#showUnfinished(node, id);
     const { result, task } = reply.json as {
       readonly result?: { readonly status: string; readonly result?: { readonly by?: number } };
       readonly task?: { readonly status: string };
@@ -246,6 +257,14 @@ class Campaign {
       status: result?.status ?? task?.status ?? String(reply.status),
       by: result?.result?.by,
     };
+  }
+
+  /** A task without a result, or none. */
+  async #showUnfinished(node: string, id: string): Promise<Shown | undefined> {
+    const reply = await ask(`${this.#parts.fleet.url(node)}/v1/codeq/tasks/${id}`);
+    if (reply?.status === 404) return undefined;
+    const { status = "without an answer" } = (reply?.json ?? {}) as { readonly status?: string };
+    return { status, by: undefined };
   }
 
   async #compare(): Promise<void> {
@@ -260,7 +279,8 @@ class Campaign {
       if (code !== 0) this.ledger.problems.push(`${node} ended with ${code}`);
     }
     const nodes = new Map(nodeNames.map((node) => [node, fleet.dataDir(node)]));
-    const found = await differences({ shards, natsUrls: fleet.natsUrls, nodes });
+    await using _logs = await fleet.startLogs();
+    const found = await differences({ shards, etcd: fleet.etcd, nodes });
     this.ledger.problems.push(...found);
   }
 }

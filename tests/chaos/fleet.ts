@@ -1,28 +1,37 @@
-/** The processes of a campaign: three nodes and three log servers, each on a machine of its own. */
-import { type ChildProcess, spawn } from "node:child_process";
+/** The machines of a campaign: on each of the three run a node and the etcd that the node starts, on a disk of its own. */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { natsConfigText, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  EtcdServers,
+  type EtcdServersOptions,
+} from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
+import { clusterCertificate } from "../../packages/server/src/cluster/cluster-certificates.ts";
+import { etcdArguments } from "../../packages/server/src/cluster/etcd-arguments.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { root } from "../e2e/server-process.ts";
 import type { Network } from "./network.ts";
 
 export const nodeNames: readonly string[] = ["a", "b", "c"];
-export const logNames: readonly string[] = ["log1", "log2", "log3"];
 
-const natsPassword = "of the campaign";
 const secret = "the secret of the nodes of the campaign";
 const httpPort = 8080;
 const peerPort = 7000;
-const storeBytesMax = 4 * 1024 ** 3;
+const logBytes = 256 * 1024 ** 2;
+/** etcd prepares files of 64 MB for its next records. */
+const diskMegabytes = 700;
+const fullLeftMegabytes = 1;
 const main = join(root, "packages/server/src/start/main.ts");
+const clockHook = join(import.meta.dirname, "stepped-clock.ts");
 
 export interface FleetOptions {
   readonly network: Network;
   /** Data and output of all processes. */
   readonly directory: string;
-  readonly natsServer: string;
+  readonly etcdProgram: string;
   readonly shards: number;
   /** Flags of Node for the nodes. */
   readonly nodeArgs: readonly string[];
@@ -30,130 +39,244 @@ export interface FleetOptions {
 
 export class Fleet implements AsyncDisposable {
   readonly #options: FleetOptions;
-  readonly #processes: Map<string, ChildProcess> = new Map();
-  readonly #paused: Set<string> = new Set();
+  readonly #nodes: Map<string, ChildProcess> = new Map();
+  readonly #paused: Set<number> = new Set();
   /** Processes that are being ended. */
   readonly #ending: Set<ChildProcess> = new Set();
   /** Who ended by itself, and how. */
   readonly deaths: string[] = [];
   #hasLogs = false;
+  #hasDisks = false;
 
   constructor(options: FleetOptions) {
     this.#options = options;
   }
 
-  get natsUrls(): readonly string[] {
-    const { network } = this.#options;
-    return logNames.map((name) => natsUrl(`${network.machine(name).address}:4222`, natsPassword));
+  /** How to reach the log servers. */
+  get etcd(): EtcdServersOptions {
+    return {
+      urls: nodeNames.map((node) => `https://${this.#address(node, peerPort + 1)}`),
+      node: "campaign",
+      clock: systemClock,
+      tls: clusterCertificate(secret, "campaign", ["127.0.0.1"]),
+    };
   }
 
   url(node: string): string {
-    return `http://${this.#options.network.machine(node).address}:${httpPort}`;
+    return `http://${this.#address(node, httpPort)}`;
   }
 
-  dataDir(name: string): string {
-    return join(this.#options.directory, name);
+  dataDir(node: string): string {
+    return join(this.#options.directory, node);
   }
 
-  isUp(name: string): boolean {
-    const child = this.#processes.get(name);
+  /** Every node gets a disk of limited size, which can be filled. */
+  async makeDisks(): Promise<void> {
+    for (const node of nodeNames) {
+      await mkdir(this.dataDir(node), { recursive: true });
+      const options = ["-t", "tmpfs", "-o", `size=${diskMegabytes}m`, "tmpfs", this.dataDir(node)];
+      const { status, stderr } = spawnSync("mount", options, { encoding: "utf8" });
+      if (status !== 0) throw new Error(`mount: ${stderr}`);
+    }
+    this.#hasDisks = true;
+  }
+
+  isUp(node: string): boolean {
+    const child = this.#nodes.get(node);
     return child !== undefined && child.exitCode === null && child.signalCode === null;
   }
 
-  async start(name: string): Promise<void> {
-    if (this.isUp(name)) return;
-    await mkdir(this.dataDir(name), { recursive: true });
-    if (logNames.includes(name)) await this.#startLog(name);
-    else this.#startNode(name);
+  async start(node: string): Promise<void> {
+    if (this.isUp(node)) return;
+    await mkdir(this.dataDir(node), { recursive: true });
+    this.#startNode(node);
   }
 
-  /** Ends a process as a crash would. */
-  async kill(name: string): Promise<void> {
-    await this.#end(name, "SIGKILL");
+  /** Ends the node as a crash would; its etcd goes on. */
+  async kill(node: string): Promise<void> {
+    await this.#end(node, "SIGKILL");
   }
 
-  /** Asks it to stop; how it ended. */
-  stop(name: string): Promise<number | null> {
-    return this.#end(name, "SIGTERM");
+  async killLog(node: string): Promise<void> {
+    await this.#signalLog(node, "SIGKILL");
   }
 
-  pause(name: string): void {
-    this.#paused.add(name);
-    this.#processes.get(name)?.kill("SIGSTOP");
+  /** Both at once, as if the machine had lost power. */
+  async killMachine(node: string): Promise<void> {
+    await Promise.all([this.kill(node), this.killLog(node)]);
   }
 
-  goOn(name: string): void {
-    if (this.#paused.delete(name)) this.#processes.get(name)?.kill("SIGCONT");
+  /** Asks the node to stop; how it ended. */
+  stop(node: string): Promise<number | null> {
+    return this.#end(node, "SIGTERM");
   }
 
-  /** A node loses its disk. */
+  pauseNode(node: string): void {
+    const { pid } = this.#nodes.get(node) ?? {};
+    if (pid !== undefined && this.isUp(node)) this.#pause(pid);
+  }
+
+  async pauseLog(node: string): Promise<void> {
+    const pid = await this.#logPid(node);
+    if (pid !== undefined) this.#pause(pid);
+  }
+
+  /** The machine loses everything that it has. */
   async wipe(node: string): Promise<void> {
-    await rm(join(this.dataDir(node), "replicas"), { recursive: true, force: true });
+    for (const name of await readdir(this.dataDir(node))) {
+      await rm(join(this.dataDir(node), name), { recursive: true, force: true });
+    }
   }
 
-  /** Whatever was paused or has ended runs again. */
+  async fillDisk(node: string): Promise<void> {
+    const file = join(this.dataDir(node), "filler");
+    // Ends when the disk is full.
+    spawnSync("dd", ["if=/dev/zero", `of=${file}`, "bs=1M"], { stdio: "ignore" });
+    spawnSync("truncate", [`--size=-${fullLeftMegabytes}M`, file]);
+  }
+
+  /** The clock of the node is this much ahead from now on. */
+  async stepClock(node: string, aheadMs: number): Promise<void> {
+    await writeFile(this.#clockFile(node), String(aheadMs));
+  }
+
+  /** Whatever was paused or has ended runs again, disks have room, and clocks are right. */
   async heal(): Promise<void> {
-    for (const name of [...this.#paused]) this.goOn(name);
-    for (const name of [...logNames, ...nodeNames]) await this.start(name);
+    for (const pid of this.#paused) send(pid, "SIGCONT");
+    this.#paused.clear();
+    for (const node of nodeNames) {
+      await rm(join(this.dataDir(node), "filler"), { force: true });
+      await this.stepClock(node, 0);
+    }
+    for (const node of nodeNames) await this.start(node);
+  }
+
+  /** Resolves when all log servers count for a majority. */
+  async logsVote(): Promise<void> {
+    await using etcd = new EtcdServers(this.etcd);
+    for (;;) {
+      const members = await etcd.members().catch(() => []);
+      const up = await Promise.all(members.map((member) => etcd.health(member)));
+      const isWhole = members.every(({ isLearner }, at) => !isLearner && up[at] !== undefined);
+      if (members.length === nodeNames.length && isWhole) return;
+      await pause(100);
+    }
+  }
+
+  /** The nodes have stopped, and their log servers with them: these run again, to be read. */
+  async startLogs(): Promise<AsyncDisposable> {
+    const members = nodeNames.map((node) => ({
+      name: node,
+      address: this.#address(node, peerPort + 2),
+    }));
+    const children = nodeNames.map((node) => {
+      const directory = join(this.dataDir(node), "etcd");
+      const file = (name: string): string => join(directory, name);
+      const args = etcdArguments({
+        name: node,
+        directory,
+        clientAddress: this.#address(node, peerPort + 1),
+        peerAddress: this.#address(node, peerPort + 2),
+        members,
+        isJoining: true,
+        quotaBytes: 2 * logBytes,
+        tls: { certFile: file("cert.pem"), keyFile: file("key.pem"), caFile: file("ca.pem") },
+        heartbeatMs: 100,
+        electionMs: 1000,
+      });
+      return this.#run(node, [this.#options.etcdProgram, ...args], {});
+    });
+    return {
+      [Symbol.asyncDispose]: async () => {
+        const ended = children.map((child) => once(child, "exit"));
+        for (const child of children) child.kill("SIGKILL");
+        await Promise.all(ended);
+      },
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...nodeNames, ...logNames].map((name) => this.kill(name)));
+    for (const pid of this.#paused) send(pid, "SIGCONT");
+    await Promise.all(nodeNames.map((node) => this.kill(node)));
+    await Promise.all(nodeNames.map((node) => this.killLog(node)));
   }
 
-  async #end(name: string, signal: NodeJS.Signals): Promise<number | null> {
-    const child = this.#processes.get(name);
-    if (child === undefined || !this.isUp(name)) return null;
+  /** After the data was looked at. */
+  removeDisks(): void {
+    if (!this.#hasDisks) return;
+    for (const node of nodeNames) spawnSync("umount", ["--lazy", this.dataDir(node)]);
+  }
+
+  #pause(pid: number): void {
+    this.#paused.add(pid);
+    send(pid, "SIGSTOP");
+  }
+
+  async #end(node: string, signal: NodeJS.Signals): Promise<number | null> {
+    const child = this.#nodes.get(node);
+    if (child === undefined || !this.isUp(node)) return null;
     const ended = once(child, "exit") as Promise<[number | null]>;
     this.#ending.add(child);
     child.kill(signal);
     // A process that is paused hears nothing else.
-    this.goOn(name);
+    if (this.#paused.delete(child.pid ?? 0)) child.kill("SIGCONT");
     const [code] = await ended;
     return code;
   }
 
-  async #startLog(name: string): Promise<void> {
-    const { network, natsServer } = this.#options;
-    const addressOf = (log: string, port: number): string =>
-      `${network.machine(log).address}:${port}`;
-    const config = natsConfigText({
-      serverName: name,
-      clientAddress: addressOf(name, 4222),
-      routes: { address: addressOf(name, 6222), all: logNames.map((log) => addressOf(log, 6222)) },
-      directory: this.dataDir(name),
-      password: natsPassword,
-      storeBytesMax,
-    });
-    const path = join(this.dataDir(name), "nats.conf");
-    await writeFile(path, config);
-    this.#spawn(name, [natsServer, "-c", path], {});
+  async #logPid(node: string): Promise<number | undefined> {
+    const path = join(this.dataDir(node), "etcd", "etcd.pid");
+    const pid = Number(await readFile(path, "utf8").catch(() => "0"));
+    if (pid === 0) return undefined;
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+    return command.includes(this.dataDir(node)) ? pid : undefined;
   }
 
-  #startNode(name: string): void {
-    const { network, shards, nodeArgs } = this.#options;
-    const members = nodeNames.map((node) => `${node}=${network.machine(node).address}:${peerPort}`);
-    const command = [process.execPath, "--conditions=source", ...nodeArgs, main];
-    this.#spawn(name, command, {
+  async #signalLog(node: string, signal: NodeJS.Signals): Promise<void> {
+    const pid = await this.#logPid(node);
+    if (pid === undefined) return;
+    send(pid, signal);
+    this.#paused.delete(pid);
+    while ((await this.#logPid(node)) === pid) await pause(5);
+  }
+
+  #address(node: string, port: number): string {
+    return `${this.#options.network.machine(node).address}:${port}`;
+  }
+
+  #clockFile(node: string): string {
+    return join(this.#options.directory, `${node}.clock`);
+  }
+
+  #startNode(node: string): void {
+    const { network, shards, nodeArgs, etcdProgram } = this.#options;
+    const members = nodeNames.map((each) => `${each}=${this.#address(each, peerPort)}`);
+    const flags = ["--conditions=source", "--import", clockHook, ...nodeArgs];
+    const child = this.#run(node, [process.execPath, ...flags, main], {
       NODE_COMPILE_CACHE: join(root, "node_modules/.cache/compile"),
+      CHAOS_CLOCK_FILE: this.#clockFile(node),
       CODEQ_ENV: "dev",
-      CODEQ_DATA_DIR: this.dataDir(name),
+      CODEQ_DATA_DIR: this.dataDir(node),
       CODEQ_CLUSTER_MEMBERS: members.join(","),
-      CODEQ_NODE_ID: name,
+      CODEQ_NODE_ID: node,
       CODEQ_CLUSTER_SECRET: secret,
-      CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
-      CODEQ_NATS_URLS: this.natsUrls.join(","),
+      CODEQ_CLUSTER_LOG_BYTES: String(logBytes),
+      CODEQ_ETCD_PROGRAM: etcdProgram,
       CODEQ_SHARDS: String(shards),
       CODEQ_INSECURE: "true",
       // Only the first start makes the logs: one that is gone later is noticed, and not made anew.
-      ...(this.#hasLogs ? {} : { CODEQ_CLUSTER_BOOTSTRAP: String(name === nodeNames[0]) }),
-      HOST: network.machine(name).address,
+      ...(this.#hasLogs ? {} : { CODEQ_CLUSTER_BOOTSTRAP: nodeNames[0] ?? "" }),
+      HOST: network.machine(node).address,
       PORT: String(httpPort),
       // Nothing uses streams, and nodes on loopback would have the same ports.
       WORKER_STREAM_ADDR: "off",
       PRODUCER_STREAM_ADDR: "off",
       BACKOFF_POLICY: "fixed",
       BACKOFF_BASE_SECONDS: "1",
+    });
+    this.#nodes.set(node, child);
+    child.once("exit", (code, signal) => {
+      if (!this.#ending.delete(child)) this.deaths.push(`${node} ended with ${signal ?? code}`);
     });
   }
 
@@ -162,18 +285,26 @@ export class Fleet implements AsyncDisposable {
     this.#hasLogs = true;
   }
 
-  #spawn(name: string, command: readonly string[], env: Readonly<Record<string, string>>): void {
+  #run(
+    node: string,
+    command: readonly string[],
+    env: Readonly<Record<string, string>>,
+  ): ChildProcess {
     const { network, directory } = this.#options;
-    const output = openSync(join(directory, `${name}.log`), "a");
-    const [program = "", ...args] = [...network.inside(name), ...command];
-    const child = spawn(program, args, {
+    const output = openSync(join(directory, `${node}.log`), "a");
+    const [program = "", ...args] = [...network.inside(node), ...command];
+    return spawn(program, args, {
       cwd: root,
       env: { PATH: process.env["PATH"], ...env },
       stdio: ["ignore", output, output],
     });
-    this.#processes.set(name, child);
-    child.once("exit", (code, signal) => {
-      if (!this.#ending.delete(child)) this.deaths.push(`${name} ended with ${signal ?? code}`);
-    });
+  }
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended by itself.
   }
 }

@@ -27,6 +27,8 @@ export class Ledger {
   /** The last number of each ordered queue that was handed out for the first time. */
   readonly #lastFirst: Map<string, number> = new Map();
   readonly #ids: Map<string, string> = new Map();
+  /** How many tasks of each queue have no acknowledged result. */
+  readonly #open: Map<string, number> = new Map();
 
   /** A task was acknowledged, perhaps for the second time. */
   created(queue: string, number: number, id: string): void {
@@ -61,6 +63,7 @@ export class Ledger {
   completed(id: string, lease: number): void {
     const told = this.tasks.get(id);
     if (told === undefined) return;
+    if (told.completed.size === 0) this.#open.set(told.queue, this.openOf(told.queue) - 1);
     told.completed.add(lease);
     if (told.completed.size > 1) {
       this.#problem(`${id} was completed under the leases ${[...told.completed].join(" and ")}`);
@@ -85,6 +88,10 @@ export class Ledger {
     }
   }
 
+  openOf(queue: string): number {
+    return this.#open.get(queue) ?? 0;
+  }
+
   get completions(): number {
     return [...this.tasks.values()].filter(({ completed }) => completed.size > 0).length;
   }
@@ -94,6 +101,7 @@ export class Ledger {
     if (told === undefined) {
       told = { queue, number, id, leases: [], completed: new Set() };
       this.tasks.set(id, told);
+      this.#open.set(queue, this.openOf(queue) + 1);
     }
     return told;
   }

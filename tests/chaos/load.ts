@@ -28,12 +28,13 @@ interface ClaimedJson {
   readonly leaseToken: number;
 }
 
-const timeoutMs = 5000;
+const timeoutMs = 2000;
 const leaseSeconds = 10;
 const waitSeconds = 1;
 const paceMs = 15;
 const retryMs = 30;
 const sharedWorkers = 3;
+const openMax = 20;
 
 export class Load {
   /** Requests that had to be repeated. */
@@ -86,7 +87,14 @@ export class Load {
       if (reply === undefined) return;
       this.#options.ledger.created(queue, number, (reply.json as { id: string }).id);
       await pause(paceMs);
+      // Workers on a slow machine have to be done soon after the last fault.
+      while (this.#isProducing && this.#isBehind(queue)) await pause(retryMs);
     }
+  }
+
+  #isBehind(queue: string): boolean {
+    const { ledger } = this.#options;
+    return ledger.openOf(queue) > openMax && !this.#isGivenUp;
   }
 
   async #work(queue: string, isOrdered: boolean): Promise<void> {

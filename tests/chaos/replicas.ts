@@ -1,14 +1,18 @@
 /** Whether all nodes hold the same, byte for byte, when each has read the log to its end. */
 import { join } from "node:path";
 import { type Kv, LevelKv, Replica } from "@codeq/engine";
-import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
+import {
+  EtcdServers,
+  type EtcdServersOptions,
+} from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
 import type { SharedLog } from "../../packages/engine/src/log/replicated/shared-log.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { Store } from "../../packages/server/src/core/store/store.ts";
+import { untilAnswered } from "../cluster/etcd-servers.ts";
 
 export interface ReplicasOptions {
   readonly shards: number;
-  readonly natsUrls: readonly string[];
+  readonly etcd: EtcdServersOptions;
   /** Data directories of nodes that have stopped, by name. */
   readonly nodes: ReadonlyMap<string, string>;
 }
@@ -20,11 +24,12 @@ const scanned = 1000;
 /** What differs, in words; nothing when the replicas are equal. */
 export async function differences(options: ReplicasOptions): Promise<string[]> {
   const found: string[] = [];
-  await using servers = await NatsServers.connect({ urls: options.natsUrls, name: "campaign" });
+  await using servers = new EtcdServers(options.etcd);
+  await untilAnswered(() => servers.members());
   for (let shard = 0; shard < options.shards; shard += 1) {
     let first: { readonly node: string; readonly contents: Map<string, Buffer> } | undefined;
     for (const [node, directory] of options.nodes) {
-      const log = (await servers.open(`codeq-shard-${shard}`)) as SharedLog;
+      const log = (await servers.open(`shard-${shard}`)) as SharedLog;
       const kind = { shard, shards: options.shards };
       const contents = await contentsOf(join(directory, "replicas", `shard-${shard}`), log, kind);
       if (typeof contents === "string") found.push(`shard ${shard} of ${node}: ${contents}`);

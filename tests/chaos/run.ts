@@ -1,18 +1,19 @@
 /** `npm run chaos`: real nodes and log servers under load, with faults, and whether anything was lost. */
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
-import { natsBinary } from "../cluster/nats-binary.ts";
+import { etcdBinary } from "../cluster/etcd-binary.ts";
 import { type CampaignReport, campaign, type FaultPlan } from "./campaign.ts";
 import { faultNames } from "./faults.ts";
-import { logNames, nodeNames } from "./fleet.ts";
+import { nodeNames } from "./fleet.ts";
 import { LoopbackNetwork, NamespaceNetwork, type Network } from "./network.ts";
 
 const usage = `npm run chaos -- [options]
   --seconds S       how long faults go on (600)
   --seed TEXT       repeats the choices of a run (drawn from the time unless given)
+  --shards N        drawn from the seed unless given
   --only TEXT       only faults with this in their names
   --list A,B        these faults, one after the other and each until work goes on, instead of --seconds
-  --loopback        without a network of its own, and so without faults of the network
+  --loopback        without a network of its own, and so without faults of network and disks
   --no-compare      breaks the log on purpose: the campaign has to notice
   --help            this text
 Needs Linux and, but for --loopback, the right to make network namespaces. Ends with 1 when something was lost, done
@@ -23,6 +24,7 @@ const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "600" },
     seed: { type: "string", default: String(Math.floor(performance.timeOrigin) % 1_000_000_000) },
+    shards: { type: "string" },
     only: { type: "string", default: "" },
     list: { type: "string" },
     "no-compare": { type: "boolean", default: false },
@@ -33,7 +35,7 @@ const { values } = parseArgs({
   },
 });
 
-const machines = [...nodeNames, ...logNames];
+const machines = nodeNames;
 
 if (values.help === true) console.log(usage);
 else if (values.loopback) process.exitCode = await run(new LoopbackNetwork(machines));
@@ -65,17 +67,18 @@ function outside(): number {
 }
 
 async function run(network: Network): Promise<number> {
-  const nats = natsBinary();
-  if ("missing" in nats) {
-    console.error(nats.missing);
+  const etcd = etcdBinary();
+  if ("missing" in etcd) {
+    console.error(etcd.missing);
     return 2;
   }
   const { seed } = values;
   const plant = new URL("./without-compare.ts", import.meta.url).href;
   const report = await campaign({
     network,
-    natsServer: nats.path,
+    etcdProgram: etcd.path,
     seed,
+    shards: values.shards === undefined ? undefined : Number(values.shards),
     faults: faultPlan(faultNames({ withNetwork: network.ways !== undefined })),
     nodeArgs: values["no-compare"] ? ["--import", plant] : [],
     onLine: (line) => console.log(line),

@@ -1,8 +1,9 @@
-/** Loaded into nodes to show that a campaign can fail: records are published without the compare. */
-import { headers, type MsgHdrs } from "@nats-io/transport-node";
+/** Loaded into nodes to show that a campaign can fail: records are written without the compare of the head. */
+import { etcdMethods } from "../../packages/engine/src/log/replicated/etcd/etcd-client.ts";
 
-const prototype = Object.getPrototypeOf(headers()) as MsgHdrs;
-const { set } = prototype;
-prototype.set = function (this: MsgHdrs, name, ...rest) {
-  if (name !== "Nats-Expected-Last-Sequence") set.call(this, name, ...rest);
+const method = etcdMethods.txn as { write: typeof etcdMethods.txn.write };
+const { write } = method;
+method.write = (request, writer) => {
+  const isAppend = request.success.length === 2 && request.compare.length === 2;
+  write(isAppend ? { ...request, compare: request.compare.slice(0, 1) } : request, writer);
 };

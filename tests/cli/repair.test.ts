@@ -72,7 +72,7 @@ test("what does not fit is refused, and nothing is deleted", async (t) => {
   const partly = await cli.run("dlq", "delete", waiting, "ffffffff");
   assert.equal(partly.code, 11);
   assert.match(partly.output, /^deleted 0 dead letters\n/);
-  assert.match(partly.output, new RegExp(`${waiting} was skipped: not_dead\n`));
+  assert.match(partly.output, new RegExp(`${waiting} was skipped: not_failed\n`));
   assert.match(partly.output, /ffffffff was skipped: not_found\n/);
   const ambiguous = await cli.run("get", id.slice(0, 5));
   assert.equal(ambiguous.code, 11);
@@ -110,7 +110,7 @@ test("a task is cancelled by a short id, whether it waits or runs", async (t) =>
   const id = JSON.parse((await cli.run("enqueue", "mail", "--json")).output).id;
   const cancelled = await cli.run("cancel", id.slice(-8));
   assert.equal(cancelled.output, `cancelled ${id}\n`, cancelled.errors);
-  const result = await cli.run("tasks", "--place", "failed", "--json");
+  const result = await cli.run("tasks", "--place", "cancelled", "--json");
   assert.equal(JSON.parse(result.output).error, "CANCELLED");
   const again = await cli.run("cancel", id);
   assert.equal(again.code, 11);
@@ -197,6 +197,17 @@ test("failures are grouped, and one is tried again with another payload", async 
   const { replayOf, payload, priority } = JSON.parse(made.output);
   assert.deepEqual([replayOf, payload, priority], [id, '{"to":"ada"}', 3]);
   assert.equal((await cli.run("dlq", "edit", id)).code, 2);
+});
+
+test("a bulk job is only about tasks in the place that was asked for", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  await bury(cli, "{}");
+  for (const place of ["done", "dead"]) {
+    const dry = await cli.run("jobs", "start", "delete", "mail", "--place", place, "--dry-run");
+    const found = place === "dead" ? "1 task" : "0 tasks";
+    assert.equal(dry.output, `${found} would be changed\n`, dry.errors);
+  }
 });
 
 test("dead letters are redriven by a job, which is listed, shown and aborted", async (t) => {

@@ -12,7 +12,11 @@ test("a topic is set, listed, shown and deleted", async (t) => {
     ...["topics", "set", "resize", "--max-attempts", "3", "--max-consumers", "10"],
     ...["--retention", "2h", "--dead-letters", "resize-dead", "--priorities", "0,5"],
   );
-  assert.equal(made.output, "resize has version 1\n", made.errors);
+  const policy = [
+    ...["resize has version 1", "  max attempts: 3", "  priorities: 0,5", "  max consumers: 10"],
+    ...["  retention: 7200 s", "  dead letters: resize-dead"],
+  ];
+  assert.equal(made.output, `${policy.join("\n")}\n`, made.errors);
   const shown = JSON.parse((await cli.run("topics", "get", "resize", "--json")).output);
   assert.deepEqual(shown.policy, {
     priorityTiers: [0, 5],
@@ -28,20 +32,40 @@ test("a topic is set, listed, shown and deleted", async (t) => {
   assert.notEqual((await cli.run("topics", "get", "resize")).code, 0);
 });
 
-test("what is missing or wrong is said", async (t) => {
+test("setting one part of a policy keeps the others, and prints the difference", async (t) => {
   const { world } = await setup(t);
   const cli = world();
-  assert.match((await cli.run("topics", "set", "resize")).errors, /--max-attempts is missing/);
-  const bad = await cli.run("topics", "set", "Resize", "--max-attempts", "3");
-  assert.match(bad.errors, /invalid topicName/);
-  const words = await cli.run(
-    "topics",
-    "set",
-    "resize",
-    "--max-attempts",
-    "3",
-    "--priorities",
-    "x",
+  const set = async (...args: string[]): Promise<string> => {
+    const { output, errors } = await cli.run("topics", "set", "csv.Import:v_2", ...args);
+    assert.equal(errors, "");
+    return output;
+  };
+  await set("--retention", "2h", "--dead-letters", "csv.dead");
+  const more = await set("--max-attempts", "7");
+  assert.equal(more, "csv.import:v_2 has version 2\n  max attempts: 5 -> 7\n");
+  const { policy } = JSON.parse(
+    (await cli.run("topics", "get", "csv.import:v_2", "--json")).output,
   );
+  assert.deepEqual(policy, {
+    priorityTiers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    maxAttempts: 7,
+    deadLetterTopicRef: "csv.dead",
+    retentionSeconds: 7200,
+  });
+  assert.match(await set(), /version 2\n {2}nothing changed/);
+  const less = await set("--retention", "0", "--dead-letters", "");
+  const gone = [
+    "  retention: 7200 s -> as the server is set",
+    "  dead letters: csv.dead -> no copies",
+  ];
+  assert.equal(less, `csv.import:v_2 has version 3\n${gone.join("\n")}\n`);
+});
+
+test("what is wrong is said", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const bad = await cli.run("topics", "set", "re size", "--max-attempts", "3");
+  assert.match(bad.errors, /invalid topicName/);
+  const words = await cli.run("topics", "set", "resize", "--priorities", "x");
   assert.match(words.errors, /--priorities is a list of numbers/);
 });

@@ -74,7 +74,8 @@ export class Load {
   }
 
   #client(transport: (typeof transports)[number]): Client {
-    const client = codeq({ ...this.#addresses, transport, onWarning: () => {} });
+    const { url, streams } = this.#addresses;
+    const client = codeq({ url, streams, transport, onWarning: () => {} });
     this.#clients.push(client);
     return client;
   }

@@ -70,7 +70,7 @@ function* importsFrom(file: string, seen = new Set<string>()): Generator<string>
   if (seen.has(file)) return;
   seen.add(file);
   const text = readFileSync(file, "utf8");
-  for (const [, name = ""] of text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)) {
+  for (const [, name = ""] of text.matchAll(/(?:\bfrom\s+|\bimport\s*\(?\s*)"([^"]+)"/g)) {
     yield name;
     if (name.startsWith(".")) yield* importsFrom(join(file, "..", name), seen);
   }

@@ -6,13 +6,13 @@ import { test } from "node:test";
 import { NamespaceNetwork } from "../chaos/network.ts";
 import { installProgram } from "../cli/programs.ts";
 import { Child, root } from "../e2e/server-process.ts";
-import { natsBinary } from "./nats-binary.ts";
+import { etcdBinary } from "./etcd-binary.ts";
 
-const binary = natsBinary();
+const binary = etcdBinary();
 const skip = "missing" in binary && binary.missing;
 const seed = "1";
 const killed = "kill the leader";
-const cut = "cut the leader off from the log servers";
+const cut = "isolate the leader";
 const stopped = "stop the leader in order";
 
 test("a campaign of three faults loses nothing, and all nodes hold the same", {

@@ -1,14 +1,14 @@
 /**
  * The client library with the addresses of all nodes, while the node that it talks to is killed. Nodes and log
- * servers talk TLS.
+ * servers have certificates of their own.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codeq, task } from "@codeq/client";
-import { natsBinary } from "./nats-binary.ts";
+import { etcdBinary } from "./etcd-binary.ts";
 import { ThreeNodes } from "./three-nodes.ts";
 
-const binary = natsBinary();
+const binary = etcdBinary();
 const skip = "missing" in binary ? binary.missing : false;
 const path = "path" in binary ? binary.path : "";
 

@@ -4,11 +4,11 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
 import { type ApiClient, ask, untilFound } from "./api-calls.ts";
-import { natsBinary } from "./nats-binary.ts";
+import { etcdBinary } from "./etcd-binary.ts";
 import { assertSameRefusals, callers } from "./same-refusals.ts";
 import { ThreeNodes } from "./three-nodes.ts";
 
-const binary = natsBinary();
+const binary = etcdBinary();
 const skip = "missing" in binary ? binary.missing : false;
 const path = "path" in binary ? binary.path : "";
 
@@ -73,12 +73,14 @@ async function assertLogServersOfEarlierLives(
   [first, second]: readonly [string, string],
 ): Promise<void> {
   for (const id of [first, second]) await cluster.startNode(id);
-  await cluster.killNats(first);
-  await cluster.servers.get(first)?.anyLine((line) => line.includes("nats-server has ended"));
-  await untilFound(cluster.client(first), async () => (await cluster.isNatsUp(first)) || undefined);
+  await cluster.killLog(first);
+  await cluster.servers
+    .get(first)
+    ?.anyLine((line) => line.includes("the log server of this node does not run"));
+  await untilFound(cluster.client(first), async () => (await cluster.isLogUp(first)) || undefined);
   const exit = await cluster.servers.get(second)?.stop();
   assert.equal(exit?.code, 0, exit?.stderr);
-  assert.equal(await cluster.isNatsUp(second), false, "it stops with its node");
+  assert.equal(await cluster.isLogUp(second), false, "it stops with its node");
 }
 
 /** A key that one node creates works on all of them until another one revokes it. */
@@ -213,7 +215,7 @@ test("goes on when a whole machine is gone, its log server with it", { skip }, a
   const load = new Load(() => others.map((id) => cluster.client(id)));
   await load.more(50);
   const killedMs = performance.now();
-  await cluster.killNats(leader);
+  await cluster.killLog(leader);
   await cluster.servers.get(leader)?.kill();
   await load.more(100);
   context.diagnostic(JSON.stringify({ pauseMs: Math.round(performance.now() - killedMs) }));

@@ -8,10 +8,10 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { LevelKv, moveToLog } from "@codeq/engine";
 import { type ApiClient, ask, untilFound } from "./api-calls.ts";
-import { natsBinary } from "./nats-binary.ts";
+import { etcdBinary } from "./etcd-binary.ts";
 import { ThreeNodes } from "./three-nodes.ts";
 
-const binary = natsBinary();
+const binary = etcdBinary();
 const skip = "missing" in binary ? binary.missing : false;
 const path = "path" in binary ? binary.path : "";
 
@@ -146,7 +146,7 @@ test("a machine is replaced by another one, and a log that was lost is made agai
 
   // The three that are left do without any one of them.
   await cluster.servers.get("b")?.kill();
-  await cluster.killNats("b");
+  await cluster.killLog("b");
   await create(cluster.client("d"), 20);
   assert.equal(await ready(cluster.client("a")), 40);
   const absent = await new Command(urlOf("a"), "handoff", "--to", "b").output(11);

@@ -7,10 +7,10 @@ import { test } from "node:test";
 import { ApiClient } from "../e2e/api-client.ts";
 import { startServer } from "../e2e/server-process.ts";
 import { ask, untilFound } from "./api-calls.ts";
-import { natsBinary } from "./nats-binary.ts";
+import { etcdBinary } from "./etcd-binary.ts";
 import { operator, ThreeNodes } from "./three-nodes.ts";
 
-const binary = natsBinary();
+const binary = etcdBinary();
 const skip = "missing" in binary ? binary.missing : false;
 const path = "path" in binary ? binary.path : "";
 

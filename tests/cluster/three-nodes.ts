@@ -1,4 +1,4 @@
-/** Three nodes as users run them: processes with a data directory and a nats-server each. */
+/** Three nodes as users run them: processes with a data directory and an etcd each. */
 
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -6,11 +6,17 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeCertificate } from "@codeq/simulated";
-import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
-import { natsPassword, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
+import {
+  EtcdServers,
+  type EtcdServersOptions,
+} from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
+import type { GrpcTls } from "../../packages/engine/src/log/replicated/etcd/grpc-channel.ts";
+import { clusterCertificate } from "../../packages/server/src/cluster/cluster-certificates.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer } from "../e2e/server-process.ts";
 import { untilFound } from "./api-calls.ts";
+import { removeLog } from "./etcd-servers.ts";
 import { freePortRows } from "./free-ports.ts";
 
 export interface ClusterJson {
@@ -27,7 +33,7 @@ export interface ClusterJson {
 }
 
 export interface StartOptions {
-  /** Whether nodes and log servers talk TLS. */
+  /** Whether nodes and log servers have certificates of their own, instead of those from the secret. */
   readonly tls?: boolean;
   readonly env?: Readonly<Record<string, string>>;
   /** Called before the nodes start. */
@@ -44,13 +50,13 @@ export const operator: Readonly<Record<string, string>> = {
   }),
   ALLOW_PRODUCER_AS_WORKER: "true",
 };
-/** For other nodes, for clients of its nats-server, and for the other nats-servers. */
+/** For other nodes, for clients of its etcd, and for the other members. */
 export const portsEach = 3;
 
 /** What nodes have in common that use the ports from these on. */
 export function settingsOf(
   firsts: readonly number[],
-  natsServer: string,
+  etcdProgram: string,
 ): Readonly<Record<string, string>> {
   const members = ["a", "b", "c"].map((id, at) => `${id}=127.0.0.1:${firsts[at]}`);
   return {
@@ -59,13 +65,17 @@ export function settingsOf(
     CODEQ_CLUSTER_MEMBERS: members.join(","),
     CODEQ_CLUSTER_SECRET: secret,
     CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
-    CODEQ_NATS_SERVER: natsServer,
+    CODEQ_ETCD_PROGRAM: etcdProgram,
   };
 }
 
-/** Of the log servers of such nodes. */
-export function natsUrlsOf(firsts: readonly number[]): readonly string[] {
-  return firsts.map((port) => natsUrl(`127.0.0.1:${port + 1}`, natsPassword(secret)));
+/** How to reach the log servers of such nodes. */
+export function etcdOf(
+  firsts: readonly number[],
+  tls: GrpcTls = clusterCertificate(secret, "test", ["127.0.0.1"]),
+): EtcdServersOptions {
+  const urls = firsts.map((port) => `https://127.0.0.1:${port + 1}`);
+  return { urls, node: "test", clock: systemClock, tls };
 }
 
 export class ThreeNodes implements AsyncDisposable {
@@ -78,31 +88,45 @@ export class ThreeNodes implements AsyncDisposable {
   readonly #clients: Map<string, ApiClient> = new Map();
 
   readonly #firsts: readonly number[];
+  readonly #etcd: EtcdServersOptions;
 
-  private constructor(
-    directory: string,
-    firsts: readonly number[],
-    env: Readonly<Record<string, string>>,
-  ) {
-    this.#directory = directory;
-    this.#firsts = firsts;
-    this.#env = env;
+  private constructor(parts: {
+    readonly directory: string;
+    readonly firsts: readonly number[];
+    readonly env: Readonly<Record<string, string>>;
+    readonly tls: GrpcTls | undefined;
+  }) {
+    this.#directory = parts.directory;
+    this.#firsts = parts.firsts;
+    this.#env = parts.env;
+    this.#etcd = etcdOf(parts.firsts, parts.tls);
   }
 
   static async start(
-    natsServer: string,
+    etcdProgram: string,
     { tls = false, env = {}, before = () => Promise.resolve() }: StartOptions = {},
   ): Promise<ThreeNodes> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
     const firsts = await freePortRows(4, portsEach);
-    const cluster = new ThreeNodes(directory, firsts, {
-      ...settingsOf(firsts, natsServer),
-      ...(tls ? await certificatesIn(directory) : {}),
-      ...env,
+    const own = tls ? await certificatesIn(directory) : undefined;
+    const cluster = new ThreeNodes({
+      directory,
+      firsts,
+      tls: own?.tls,
+      env: { ...settingsOf(firsts, etcdProgram), ...own?.env, ...env },
     });
     await before((id) => cluster.dataDirOf(id));
     await Promise.all(cluster.ids.map((id) => cluster.startNode(id)));
+    await cluster.#joined();
     return cluster;
+  }
+
+  /** Resolves when all log servers vote. */
+  async #joined(): Promise<void> {
+    await this.#onLogServers(async (etcd) => {
+      const voting = (await etcd.members()).filter(({ isLearner }) => !isLearner);
+      return voting.length === this.ids.length;
+    });
   }
 
   dataDirOf(id: string): string {
@@ -120,7 +144,7 @@ export class ThreeNodes implements AsyncDisposable {
       ...this.#env,
       CODEQ_NODE_ID: id,
       CODEQ_CLUSTER_MEMBERS: this.members(members),
-      ...(id === "a" ? { CODEQ_CLUSTER_BOOTSTRAP: "true" } : {}),
+      CODEQ_CLUSTER_BOOTSTRAP: "a",
     };
     const server = await startServer({ dataDir: this.dataDirOf(id), env });
     this.servers.set(id, server);
@@ -135,24 +159,28 @@ export class ThreeNodes implements AsyncDisposable {
 
   /** Gives up the records of a shard below a slot, as the leader would some time later. */
   async trim(shard: number, slot: number): Promise<void> {
-    await this.#onLogServers(async (servers) => {
-      const log = await servers.open(`codeq-shard-${shard}`);
+    await this.#onLogServers(async (etcd) => {
+      const log = await etcd.open(`shard-${shard}`);
       await log?.trim(slot);
+      await log?.close();
+      return true;
     });
   }
 
   /** The log servers lose the log of a shard. */
   async loseLog(log: "shard-0" | "control"): Promise<void> {
-    await this.#onLogServers((servers) => servers.remove(`codeq-${log}`));
+    await this.#onLogServers(async () => {
+      await removeLog(this.#etcd, log);
+      return true;
+    });
   }
 
-  async #onLogServers(run: (servers: NatsServers) => Promise<void>): Promise<void> {
-    const urls = natsUrlsOf(this.#firsts);
-    await using servers = await NatsServers.connect({ urls, name: "test" });
+  /** Until it returns true. */
+  async #onLogServers(run: (etcd: EtcdServers) => Promise<boolean>): Promise<void> {
+    await using etcd = new EtcdServers(this.#etcd);
     await untilFound(this.client("a"), async () => {
       try {
-        await run(servers);
-        return "done";
+        return (await run(etcd)) || undefined;
       } catch (error) {
         // Servers that choose a leader do not answer for a while.
         if ((error as { code?: string }).code !== "storage_failed") throw error;
@@ -196,11 +224,11 @@ export class ThreeNodes implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients.values()) client.close();
     for (const server of this.servers.values()) await server.kill();
-    for (const id of this.servers.keys()) await this.killNats(id);
+    for (const id of this.servers.keys()) await this.killLog(id);
     await rm(this.#directory, { recursive: true, force: true, maxRetries: 3 });
   }
 
-  async isNatsUp(id: string): Promise<boolean> {
+  async isLogUp(id: string): Promise<boolean> {
     const port = (this.#firsts[this.ids.indexOf(id)] as number) + 1;
     const socket = connect(port, "127.0.0.1");
     const isUp = await once(socket, "connect").then(
@@ -212,8 +240,8 @@ export class ThreeNodes implements AsyncDisposable {
   }
 
   /** It is a process of its own, which a killed node leaves behind. */
-  async killNats(id: string): Promise<void> {
-    const path = join(this.#directory, id, "nats", "nats.pid");
+  async killLog(id: string): Promise<void> {
+    const path = join(this.#directory, id, "etcd", "etcd.pid");
     const pid = Number(await readFile(path, "utf8").catch(() => "0"));
     if (pid === 0) return;
     try {
@@ -225,7 +253,9 @@ export class ThreeNodes implements AsyncDisposable {
 }
 
 /** Files of a certificate for all nodes, which are on one machine, as settings. */
-async function certificatesIn(directory: string): Promise<Readonly<Record<string, string>>> {
+async function certificatesIn(
+  directory: string,
+): Promise<{ readonly env: Readonly<Record<string, string>>; readonly tls: GrpcTls }> {
   const days = { validFromMs: Date.UTC(2020), validToMs: Date.UTC(2120) };
   const ca = makeCertificate({ name: "CA of the cluster", isCa: true, ...days });
   const own = makeCertificate({ name: "a node", issuer: ca, addresses: ["127.0.0.1"], ...days });
@@ -234,9 +264,10 @@ async function certificatesIn(directory: string): Promise<Readonly<Record<string
     await writeFile(path, text);
     return path;
   };
-  return {
+  const env = {
     CODEQ_CLUSTER_TLS_CERT_FILE: await write("node.crt", own.cert),
     CODEQ_CLUSTER_TLS_KEY_FILE: await write("node.key", own.key),
     CODEQ_CLUSTER_TLS_CA_FILE: await write("ca.crt", ca.cert),
   };
+  return { env, tls: { ca: ca.cert, cert: own.cert, key: own.key } };
 }

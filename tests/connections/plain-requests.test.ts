@@ -175,7 +175,7 @@ test("what is sent while a claim waits is answered after it, in order", async (t
   const client = await dial();
   const body = '{"commands":["late"],"waitSeconds":30}';
   client.socket.write(textOf({ path: "/tasks/claim", token: "worker-acme", body }));
-  await until(() => server.api.core.broker.claims.waiting.size === 1);
+  await until(() => server.api.core.shard.claims.waiting.size === 1);
   client.socket.write(textOf({ body: '{"command":"second","payload":2}' }));
   await server.api.post("/tasks", { command: "late", payload: 1 }, "producer-acme");
   assert.match(await client.reply(), /"command":"late"/);
@@ -184,7 +184,7 @@ test("what is sent while a claim waits is answered after it, in order", async (t
 
 test("a caller that leaves while its claim waits leaves no waiter and takes no task", async (t) => {
   const { server, dial } = await setup(t);
-  const { waiting } = server.api.core.broker.claims;
+  const { waiting } = server.api.core.shard.claims;
   const body = '{"commands":["late"],"waitSeconds":30}';
   for (const leave of [(s: Socket) => s.destroy(), (s: Socket) => s.end()]) {
     const client = await dial();
@@ -218,7 +218,7 @@ test("a shutdown closes idle connections, answers what waits and says that it is
   await idle.reply();
   const body = '{"commands":["late"],"waitSeconds":30}';
   waiting.socket.write(textOf({ path: "/tasks/claim", token: "worker-acme", body }));
-  await until(() => server.api.core.broker.claims.waiting.size === 1);
+  await until(() => server.api.core.shard.claims.waiting.size === 1);
   const closed = [once(idle.socket, "close"), once(waiting.socket, "close")];
   await server.close();
   await Promise.all(closed);

@@ -26,7 +26,7 @@ export interface Options {
   readonly settings?: Partial<Config>;
   /** Files that can be used. */
   readonly tls?: TlsSettings;
-  /** Of the gRPC ports; the real one unless told. */
+  /** Of all ports; the real one unless told. */
   readonly clock?: SimClock;
 }
 
@@ -46,6 +46,10 @@ export interface Server {
   close(): Promise<void>;
   /** The first line with such a message, now or later. */
   line(message: string): Promise<string>;
+  /** All lines so far. */
+  readonly lines: readonly string[];
+  /** What the ports measured, as text. */
+  measured(): string;
 }
 
 export async function setup(t: TestContext, options: Options = {}): Promise<Server> {
@@ -72,7 +76,7 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
   const http = composeHttp({
     ...parts,
     timestamps: new Timestamps(config.timezone),
-    clock: systemClock,
+    clock: options.clock ?? systemClock,
   });
   const streams = composeStreams({ ...parts, clock: options.clock ?? systemClock });
   const grpc: GrpcServer[] = [];
@@ -112,6 +116,8 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
       producerStreamPort: ports.producerStreamPort ?? 0,
     },
     line: (message) => log.line(message),
+    lines: log.lines,
+    measured: () => metrics.render(),
   };
 }
 
@@ -122,17 +128,17 @@ function openTls(settings: TlsSettings, logger: ReturnType<typeof createLogger>)
 }
 
 class Log {
-  readonly #lines: string[] = [];
+  readonly lines: string[] = [];
   #onLine: () => void = () => {};
 
   take(line: string): void {
-    this.#lines.push(line);
+    this.lines.push(line);
     this.#onLine();
   }
 
   async line(message: string): Promise<string> {
     for (;;) {
-      const found = this.#lines.find((line) => line.includes(`"msg":"${message}`));
+      const found = this.lines.find((line) => line.includes(`"msg":"${message}`));
       if (found !== undefined) return found;
       await new Promise<void>((resolve) => {
         this.#onLine = resolve;

@@ -12,6 +12,8 @@ const paths = [
   "/",
   "/ui/queues",
   "/ui/queues/send-email",
+  `/ui/queues/${"q".repeat(128)}`,
+  `/ui/failures?queue=${"q".repeat(128)}`,
   "/ui/tasks",
   "/ui/tasks?q=state%3Adead",
   "/ui/failures",
@@ -56,10 +58,23 @@ async function fill(api: Api): Promise<string> {
   await api.ask(`/tasks/${id}/heartbeat`, { progress, logs: ["began", "page 4"] });
   await api.ask("/admin/subscriptions", { callbackUrl: "https://worker.example.com/wake" });
   await api.put("/admin/topics/send-email", { priorityTiers: [0, 5], maxAttempts: 3 });
+  await fillHostileLengths(api);
   return await api.createDead("send-email", "SmtpError: 421 from 203.0.113.7");
 }
 
-const wide = { width: 1440, height: 900 };
+const longQueue = "q".repeat(128);
+
+/** Names and errors as long as they may be, without a space: they belong to every page. */
+async function fillHostileLengths(api: Api): Promise<void> {
+  await api.createDead(longQueue, "E".repeat(4000));
+  await api.create(longQueue);
+  await api.create(longQueue, { tags: ["t".repeat(64)], idempotencyKey: "k".repeat(256) });
+  await api.ask("/tasks/claim", { commands: [longQueue] });
+  await api.ask(`/admin/queues/${longQueue}/pause`, { reason: "r".repeat(200) });
+  await api.ask("/admin/keys", { name: "n".repeat(60), role: "viewer" });
+}
+
+const wide = { width: 1280, height: 900 };
 /** What differs between the looks is judged in each: colours in both themes, and everything at 360 px. */
 const looks = [
   { name: "light", colorScheme: "light", size: wide },
@@ -89,6 +104,12 @@ async function problemsOf(page: Page, look: Look): Promise<string[]> {
       return list !== null && !isCut && list.getBoundingClientRect().bottom > foot.getBoundingClientRect().top + 1;
     }).length`,
   );
+  const hidden = await page.evaluate<string[]>(
+    `[...document.querySelectorAll(".vt, .table-wrap")]
+      .filter((box) => box.scrollWidth > box.clientWidth + 1)
+      .map((box) => "hides " + (box.scrollWidth - box.clientWidth) + " px of the table " + (box.ariaLabel ?? ""))`,
+  );
+  tooWide.push(...hidden);
   if (covered > 0) tooWide.push("has a list that runs over what is below it");
   return [...tooWide, ...(await judged(page, look.rules))];
 }

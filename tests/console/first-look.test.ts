@@ -65,8 +65,78 @@ test("a lost connection is shown and heals", async (t) => {
   await open("/");
   await page.context().setOffline(true);
   await page.getByText("Connection to the server lost").waitFor();
+  // Shown for a moment, so the wait begins before its cause.
+  const again = page.getByText("Connected again").waitFor();
   await page.context().setOffline(false);
-  await page.getByText("Connected again").waitFor();
+  await again;
   // The browser itself reports each request that found no server.
   for (const each of complaints()) assert.match(each, /ERR_INTERNET_DISCONNECTED/);
+});
+
+test("a server that hangs is shown within seconds, and so is its return", async (t) => {
+  const { page, open, api, server } = await setup(t);
+  await api.create("send-email");
+  await open("/ui/queues");
+  await page.getByRole("button", { name: "Live" }).waitFor();
+  server.signal("SIGSTOP");
+  await page.getByText("The server does not answer").waitFor({ timeout: 30_000 });
+  await page.getByText("No answer", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Live" }).count(), 0);
+  const again = page.getByText("Connected again").waitFor();
+  server.signal("SIGCONT");
+  await again;
+  await page.getByRole("button", { name: "Live" }).waitFor();
+});
+
+test("a page that is paused notices a server that hangs as well", async (t) => {
+  const { page, open, server } = await setup(t);
+  await open("/ui/queues");
+  await page.keyboard.press("p");
+  await page.getByText("Resume").waitFor();
+  server.signal("SIGSTOP");
+  await page.getByText("The server does not answer").waitFor({ timeout: 30_000 });
+  server.signal("SIGCONT");
+});
+
+test("a request that is never answered ends, while the server is alive", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.create("send-email");
+  await page.clock.install();
+  await page.route(/admin\/workers/, () => {});
+  await open("/ui/queues");
+  await page.evaluate(
+    "history.pushState(null, '', '/ui/workers'); dispatchEvent(new PopStateEvent('popstate'))",
+  );
+  const end = page.getByText("The server did not answer within").waitFor();
+  await page.clock.fastForward(31_000);
+  await end;
+  await page.getByRole("button", { name: "Live" }).waitFor();
+});
+
+test("the page of a queue shows its failures, its workers, its topic, and why nothing is handed out", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.createDead("render", "PdfError: no fonts");
+  await api.put("/admin/topics/render", { priorityTiers: [0], maxAttempts: 3, maxConsumers: 1 });
+  for (let n = 0; n < 2; n += 1) await api.create("render");
+  await open("/ui/queues/render");
+  await page.getByText("PdfError: no fonts").waitFor();
+  await page.getByRole("region", { name: "Topic" }).getByText("Leases at most").waitFor();
+  const workers = page.getByRole("region", { name: "Workers" });
+  await workers.getByText("No worker has a task of this queue").waitFor();
+  await api.ask("/tasks/claim", { commands: ["render"] });
+  await workers.getByText("1 lease", { exact: true }).waitFor();
+  await page.getByText("The topic of this queue allows 1 lease at a time").waitFor();
+  await api.ask("/admin/queues/render/pause", { reason: "printer on fire" });
+  await page.getByText("printer on fire").waitFor();
+  await page.getByRole("button", { name: "Resume" }).first().click();
+  await page.getByText("The topic of this queue allows 1 lease at a time").waitFor();
+});
+
+test("a queue whose tasks no worker asks for is a problem, while a worker of another queue is connected", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.create("served");
+  await api.ask("/tasks/claim", { commands: ["served"] });
+  await api.create("unserved");
+  await open("/");
+  await page.getByText(/No worker for unserved, oldest/).waitFor();
 });

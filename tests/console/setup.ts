@@ -89,6 +89,7 @@ function failOnComplaints(t: TestContext, complaints: () => string[]): void {
 
 async function openTab(t: TestContext, options: BrowserContextOptions = {}): Promise<Tab> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  await context.tracing.start({ snapshots: true });
   const page = await context.newPage();
   page.setDefaultTimeout(120_000);
   const found: string[] = [];
@@ -98,11 +99,19 @@ async function openTab(t: TestContext, options: BrowserContextOptions = {}): Pro
   page.on("pageerror", (error) => found.push(String(error)));
   const complaints = (): string[] => found.splice(0);
   t.after(async () => {
-    const picture = hasPassed(t) ? undefined : resultFile(`${t.name}.png`);
-    if (picture !== undefined) await page.screenshot({ path: picture, fullPage: true });
+    // A page that hangs shows nothing, and must not keep the server from being ended.
+    if (!hasPassed(t)) await keepLook(t, page).catch((error) => t.diagnostic(String(error)));
     await context.close();
   });
   return { page, complaints };
+}
+
+/** How the page looks, and how it came to that. */
+async function keepLook(t: TestContext, page: Page): Promise<void> {
+  const [trace, picture] = [resultFile(`${t.name}.trace.zip`), resultFile(`${t.name}.png`)];
+  if (trace === undefined || picture === undefined) return;
+  await page.context().tracing.stop({ path: trace });
+  await page.screenshot({ path: picture, fullPage: true });
 }
 
 /** What a script would ask; the effects of clicks are looked up here. */

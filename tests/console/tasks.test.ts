@@ -28,7 +28,7 @@ test("dead letters are found, selected and replayed together", async (t) => {
   await page.getByRole("button", { name: "Select all 2 matching" }).click();
   await page.getByRole("button", { name: "Replay…" }).click();
   await page.getByRole("button", { name: "Replay 2 tasks" }).click();
-  await page.getByText("Replayed 2 dead letters").waitFor();
+  await page.getByText("2 of 2 tasks: done").waitFor();
   const { ready, dlq } = await api.ask("/admin/queues/send-email");
   assert.deepEqual([ready, dlq], [2, 0]);
   assert.equal((await api.ask("/admin/queues/render")).dlq, 1);
@@ -48,7 +48,7 @@ test("deleting and cancelling all that match ask to type the queue first; moving
   assert.ok(await button.isDisabled());
   await page.getByLabel("Type send-email to confirm").fill("send-email");
   await button.click();
-  await page.getByText("Deleted 1 dead letter").waitFor();
+  await page.getByText("1 of 1 task: done").waitFor();
   assert.equal((await api.ask("/admin/queues/send-email")).dlq, 0);
   for (let n = 0; n < 3; n += 1) await api.create("send-email", { delaySeconds: 3600 });
   await api.create("render", { delaySeconds: 3600 });
@@ -172,13 +172,14 @@ test("failures with the same cause are one group, are replayed as one, resolved 
     await api.createDead("send-email", `SmtpError: 421 from 203.0.113.${n}`);
   await api.createDead("render", "PdfError: no fonts");
   await open("/ui/failures");
-  await page.getByText("4 dead letters in 2 groups").waitFor();
+  await page.getByText("4 failures in 2 groups").waitFor();
   await page.getByRole("button", { name: "Replay…" }).click();
   await page.getByRole("button", { name: "Replay 3 tasks" }).click();
-  await page.getByText("Replayed 3 dead letters").waitFor();
+  await page.getByText("3 of 3 tasks: done").waitFor();
   assert.equal((await api.ask("/admin/queues/send-email")).ready, 3);
   assert.equal((await api.ask("/admin/queues/render")).dlq, 1);
-  await page.getByText("1 dead letter in 1 group").waitFor();
+  await open("/ui/failures");
+  await page.getByText("1 failure in 1 group").waitFor();
   await page.getByRole("img", { name: "1 failure in the last 24 hours" }).waitFor();
   await page.getByRole("button", { name: "Resolve" }).click();
   await page.getByLabel("Reason, shown to everyone").fill("relay is back");
@@ -317,7 +318,7 @@ test("subscriptions, topics and the secrets that sign webhooks are created, chan
   assert.deepEqual(made.eventTypes, ["render"]);
   await page.getByRole("button", { name: "Delete https://worker" }).click();
   await page.getByRole("button", { name: "Delete subscription" }).click();
-  await page.getByText("Nobody has subscribed").waitFor();
+  await page.getByText("No URL is subscribed").waitFor();
   await open("/ui/topics");
   await page.getByRole("button", { name: "Create topic" }).click();
   await dialog.getByLabel("Queue", { exact: true }).fill("render");
@@ -375,4 +376,72 @@ test("keys are created, shown once, and revoked", async (t) => {
   assert.deepEqual((await api.ask("/admin/keys")).keys, []);
   await open("/ui/audit");
   await page.getByText("revoke api key").first().waitFor();
+});
+
+test("failed tasks are failures, and what was cancelled is not", async (t) => {
+  const { page, open, api } = await setup(t);
+  const id = await api.create("send-email");
+  await api.ask("/tasks/claim", { commands: ["send-email"] });
+  await api.ask(`/tasks/${id}/result`, { status: "FAILED", error: "no such user" });
+  const cancelled = await api.create("send-email");
+  await api.ask(`/admin/tasks/${cancelled}/cancel`, {});
+  await open("/ui/failures");
+  await page.getByText("1 failure in 1 group").waitFor();
+  await page.getByRole("link", { name: "All failures" }).click();
+  await page.getByText("1 matching").waitFor();
+  await page.getByRole("cell", { name: "Failed" }).waitFor();
+  await open("/ui/tasks?q=state%3Acancelled");
+  await page.getByRole("cell", { name: "Cancelled", exact: true }).waitFor();
+  await open("/ui/failures");
+  await page.getByRole("button", { name: "Replay…" }).click();
+  await page.getByRole("button", { name: "Replay 1 task" }).click();
+  await page.getByText("1 of 1 task: done").waitFor();
+  assert.equal((await api.ask("/admin/queues/send-email")).ready, 1);
+});
+
+test("a group of many failures is counted exactly, and its job says how many and how long", async (t) => {
+  const { page, open, api } = await setup(t);
+  const total = 1200;
+  for (let made = 0; made < total; made += 600) {
+    const task = { command: "bulk-mail", payload: {}, maxAttempts: 1 };
+    await api.ask("/tasks/batch", { tasks: new Array(600).fill(task) });
+  }
+  for (let ended = 0; ended < total; ) {
+    const { tasks } = await api.ask("/tasks/claim/batch", { commands: ["bulk-mail"], count: 256 });
+    const results = tasks.map((task: { id: string }) => ({
+      taskId: task.id,
+      status: "FAILED",
+      error: `SmtpError: 421 for ${task.id}`,
+    }));
+    await api.ask("/tasks/batch/results", { results });
+    ended += tasks.length;
+  }
+  await open("/ui/failures");
+  await page.getByText("1,200 failures in 1 group").waitFor();
+  await page.getByRole("button", { name: "Delete…" }).click();
+  const button = page.getByRole("button", { name: "Delete 1,200 tasks" });
+  await button.waitFor();
+  assert.ok(await button.isDisabled());
+  await page.getByLabel("Type bulk-mail to confirm").fill("bulk-mail");
+  await button.click();
+  await page.getByText(/of 1,200 tasks: running, about .* left/).waitFor();
+});
+
+test("a task is run now only where that changes something, and its own key is not shown as the user's", async (t) => {
+  const { page, open, api } = await setup(t);
+  const delayed = await api.create("later", { delaySeconds: 3600, idempotencyKey: "order-7" });
+  await open(`/ui/tasks/${delayed}`);
+  await page.getByRole("button", { name: "Run now" }).waitFor();
+  await page.getByText("order-7").waitFor();
+  const own = await api.create("now", { maxAttempts: 5, idempotencyKey: "auto:1b-2c:7" });
+  await api.ask("/tasks/claim", { commands: ["now"] });
+  await api.ask(`/tasks/${own}/abandon`, { interrupted: true });
+  await open(`/ui/tasks/${own}`);
+  await page.getByText("0 of 5, newest first").waitFor();
+  await page.getByRole("cell", { name: "Handed back" }).waitFor();
+  await page.getByText("not counted").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Run now" }).count(), 0);
+  assert.equal(await page.getByText("auto:1b-2c:7").count(), 0);
+  await api.ask("/tasks/claim", { commands: ["now"] });
+  await page.getByText("1 of 5, newest first").waitFor();
 });

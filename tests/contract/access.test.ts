@@ -10,6 +10,7 @@ import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { errors } from "@codeq/protocol";
 import { SimIssuer } from "@codeq/simulated";
+import type { Config } from "../../packages/server/src/config/settings.ts";
 import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/artifact-provider.ts";
 import { routes } from "../../packages/server/src/start/features.ts";
 import { watchReads } from "../../packages/server/test/engine-of.ts";
@@ -58,6 +59,8 @@ interface Ids {
 }
 
 const result = { status: "COMPLETED", result: { classified: 1 } };
+const yearly = { cron: "0 0 1 1 *" };
+const noSchedule: Refused = [404, "schedule not found"];
 const notOwner: Refused = [403, "not-owner"];
 const submitForeign: Refused = [404, "task not found"];
 const verbForeign: Refused = [404, "not-found"];
@@ -505,6 +508,81 @@ const table: Readonly<Record<string, Row>> = {
     ok: 204,
     foreign: 204,
   },
+  "GET /v1/codeq/tasks/by-key/:key": {
+    access: "either",
+    path: () => "/v1/codeq/tasks/by-key/classified-key",
+    ok: 200,
+    foreign: [404, "not found"],
+  },
+  "PUT /v1/codeq/admin/schedules/:id": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/schedules/print",
+    body: () => ({ ...yearly, command: "print", payload: "print" }),
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/schedules": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/schedules",
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/schedules/preview": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/schedules/preview",
+    body: () => yearly,
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/schedules/:id": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/schedules/render",
+    ok: 200,
+    foreign: noSchedule,
+  },
+  "GET /v1/codeq/admin/schedules/:id/runs": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/schedules/render/runs",
+    ok: 200,
+    foreign: noSchedule,
+  },
+  "GET /v1/codeq/admin/schedules/:id/explain": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/schedules/render/explain?at=2026-01-02T03:04:05Z",
+    ok: 200,
+    foreign: noSchedule,
+  },
+  "POST /v1/codeq/admin/schedules/:id/pause": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/schedules/render/pause",
+    ok: 200,
+    foreign: noSchedule,
+  },
+  "POST /v1/codeq/admin/schedules/:id/resume": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/schedules/render/resume",
+    ok: 200,
+    foreign: noSchedule,
+  },
+  "POST /v1/codeq/admin/schedules/:id/run": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/schedules/render/run",
+    ok: 201,
+    foreign: noSchedule,
+  },
+  "POST /v1/codeq/admin/schedules/:id/backfill": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/schedules/render/backfill",
+    body: () => ({ from: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z", dryRun: true }),
+    ok: 200,
+    foreign: noSchedule,
+  },
+  "DELETE /v1/codeq/admin/schedules/:id": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/schedules/render",
+    ok: 204,
+    foreign: noSchedule,
+  },
   "POST /v1/codeq/workers/subscriptions": {
     access: "worker",
     path: () => "/v1/codeq/workers/subscriptions",
@@ -686,8 +764,11 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   const subscribed = await server.post("/workers/subscriptions", wanted, "worker-acme");
   const subscription = subscribed.json.subscriptionId;
   await putTopic(server, "render", "admin-acme");
+  await putSchedule(server, "render", "admin-acme");
+  await server.create({ command: "keyed", idempotencyKey: "classified-key" });
   // Everybody has this one, so that nobody's is new.
   for (const admin of ["admin-acme", "admin-globex", "operator"] as const) {
+    await putSchedule(server, "print", admin);
     await putTopic(server, "print", admin);
   }
   const named = { apiKey, job, endpoint, webhookSecret, subscription };
@@ -697,6 +778,14 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
 async function putTopic(server: RunningServer, name: string, caller: Caller): Promise<void> {
   const body = { priorityTiers: [0, 9], maxAttempts: 5 };
   await server.ask(`/v1/codeq/admin/topics/${name}`, { method: "PUT", caller, body });
+}
+
+async function putSchedule(server: RunningServer, id: string, caller: Caller): Promise<void> {
+  // Only one of them has something to hide.
+  const body = { ...yearly, command: id, payload: id === "render" ? "classified" : id };
+  const path = `/v1/codeq/admin/schedules/${id}`;
+  const reply = await server.ask(path, { method: "PUT", caller, body });
+  assert.equal(reply.status, 201, reply.text);
 }
 
 /** A task may have an error, too. */
@@ -1129,4 +1218,26 @@ test("payloads cannot be searched by those from whom they are hidden, nor given 
   const { token } = (await server.post("/admin/keys", blind, admin)).json;
   const claimed = await server.post("/tasks/claim", {}, token);
   assert.deepEqual([claimed.status, claimed.json.error], [403, text]);
+});
+
+test("tokens without a tenant meet in the shared one, and nowhere by default", async (t) => {
+  const token = (name: string, more: object) => ({
+    ...{ token: name, subject: name, email: "", scopes: [], eventTypes: [], raw: {}, ...more },
+  });
+  const all = { scopes: ["codeq:claim"], eventTypes: ["*"] };
+  const settings = {
+    producerAuth: [{ type: "static", tokens: [token("auth0|shop", {})] }],
+    workerAuth: [{ type: "static", tokens: [token("robot@shop.example", all)] }],
+  } as unknown as Partial<Config>;
+  const [producer, worker] = ["auth0|shop", "robot@shop.example"] as unknown as [Caller, Caller];
+  for (const [tenantFallback, isMet] of [
+    ["subject", false],
+    ["shared", true],
+  ] as const) {
+    const server = await setup(t, { settings: { ...settings, tenantFallback } });
+    const id = await server.create({}, producer);
+    const { tenantId } = await server.task(id, producer);
+    assert.match(tenantId, isMet ? /^shared$/ : /^subject-[0-9a-f]{40}$/);
+    assert.equal((await server.claim({}, worker))?.id, isMet ? id : undefined);
+  }
 });

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import type { ErrorCode } from "@codeq/protocol";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import type { JsonSchema } from "../../packages/server/src/edge/http/json-schema.ts";
+import type { JsonSchema } from "../../packages/server/src/edge/http/contract-schema.ts";
 import { openApiOf, templateOf } from "../../packages/server/src/edge/http/openapi.ts";
 import { routes } from "../../packages/server/src/start/features.ts";
 
@@ -54,13 +54,14 @@ function validatorOf({ $ref }: JsonSchema): ValidateFunction {
 
 /** Answers of pages, and to paths and methods that lead nowhere, are not looked at. */
 export function assertDocumented({ method, url, status, headers, text }: Answered): void {
-  const [path = ""] = url.split("?");
+  // Requests go out with `.` and `..` resolved.
+  const path = new URL(url, "http://localhost").pathname;
   const found = matchers.find(
     ({ route, pattern }) => route.method === method && pattern.test(path),
   );
   const type = headers["content-type"]?.split(";")[0];
   if (found === undefined || type === "text/plain") return;
-  const what = `${method} ${found.route.path} ${status} ${text.slice(0, 300)}`;
+  const what = `${method} ${url} (${found.route.path}) ${status} ${text.slice(0, 300)}`;
   const operation = api.paths[templateOf(found.route.path)]?.[method.toLowerCase()];
   const response = operation?.responses[String(status)];
   assert.ok(response !== undefined, `the status is not documented: ${what}`);

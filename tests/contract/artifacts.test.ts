@@ -213,6 +213,7 @@ test("files count in the quota of stored bytes, and are given back", async (t) =
       storedBytes: 1000,
       requestsPerSecond: Number.POSITIVE_INFINITY,
       concurrentLeases: Number.POSITIVE_INFINITY,
+      queues: Number.POSITIVE_INFINITY,
     },
     tenants: new Map(),
   };

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import test, { after, type TestContext } from "node:test";
+import { crc32 } from "node:zlib";
 import { positionsIn, receiveBackup } from "../../packages/server/src/core/backup/backups.ts";
 import {
   restoreBackup,
@@ -287,4 +288,49 @@ test("no server starts where a restore did not finish", async (t) => {
   await assert.rejects(opened(t, dataDir), /a restore into .* did not finish.*codeq restore/s);
   await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
   await opened(t, dataDir);
+});
+
+/** The backup with another head in front; the checksum is right, as that of a hostile server would be. */
+function withHead(whole: Buffer, change: Readonly<Record<string, unknown>> | string): Buffer {
+  const length = whole.readUInt32LE(0);
+  const head = JSON.parse(whole.toString("utf8", 5, 5 + length)) as Record<string, unknown>;
+  const text = typeof change === "string" ? change : JSON.stringify({ ...head, ...change });
+  const frame = Buffer.alloc(9 + Buffer.byteLength(text));
+  frame.writeUInt32LE(frame.length - 9, 0);
+  whole.copy(frame, 4, 4, 5);
+  frame.write(text, 5);
+  frame.writeUInt32LE(crc32(frame.subarray(4, -4)), frame.length - 4);
+  return Buffer.concat([frame, whole.subarray(9 + length)]);
+}
+
+test("a backup whose names lead out of the folder, or whose head is damaged, is refused with a sentence", async (t) => {
+  const { server } = await prepared(t);
+  const reply = await server.app.inject({
+    method: "GET",
+    url: "/v1/codeq/admin/backup",
+    headers: { authorization: "Bearer operator" },
+  });
+  const outside = await folder();
+  const to = join(outside, "inside/");
+  for (const change of [
+    { store: "../../escaped" },
+    { store: "/tmp/escaped" },
+    { store: "shard-0/../../escaped" },
+    { store: "control\u0000" },
+    { store: "..\\escaped" },
+    { store: 7 },
+    { store: "" },
+    { kind: "full/../../../escaped" },
+    { index: "0/../../escaped" },
+    { index: -1 },
+    "null",
+    "[]",
+    "{",
+  ]) {
+    const pieces = Readable.from([withHead(reply.rawPayload, change)]);
+    const received = receiveBackup({ to, pieces, isFull: true, onBytes: () => {} });
+    await assert.rejects(received, /is damaged|did not arrive whole/, JSON.stringify(change));
+    assert.deepEqual(await readdir(outside), ["inside"]);
+    assert.deepEqual(await readdir(to), []);
+  }
 });

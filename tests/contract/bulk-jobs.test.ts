@@ -41,13 +41,13 @@ async function buryMany(server: RunningServer, count: number, command = "mail"):
 
 /** Runs a function once, when a job is about to change the first of these tasks. */
 function beforeActs(
-  { core: { queue } }: RunningServer,
+  { core: { broker } }: RunningServer,
   ids: readonly string[],
   run: () => Promise<void>,
 ): void {
-  const act = queue.act.bind(queue);
+  const act = broker.act.bind(broker);
   let ran: Promise<void> | undefined;
-  queue.act = async (of, action) => {
+  broker.act = async (of, action) => {
     if (ids.includes(of.id)) {
       ran ??= run();
       await ran;
@@ -62,14 +62,50 @@ async function workOff(server: RunningServer, command: string, count: number): P
   }
 }
 
+test("a job knows its total before it changes a task, from counters or by reading", async (t) => {
+  const server = await setup(t);
+  await buryMany(server, 3);
+  await buryMany(server, 2, "other");
+  const { groups } = (await server.get("/admin/failure-groups", "admin-acme")).json;
+  const total = async (fields: object): Promise<number> => {
+    const { id } = await begun(server, { action: "replay", ratePerSecond: 1, ...fields });
+    const seen: number[] = [];
+    for (;;) {
+      const job = (await server.get(`/admin/jobs/${id}`, "admin-acme")).json;
+      if (job.total === undefined) assert.equal(job.matched, 0);
+      else seen.push(job.total);
+      if (job.total !== undefined) break;
+      await server.clock.advance(10);
+    }
+    await server.post(`/admin/jobs/${id}/abort`, {}, "admin-acme");
+    return seen[0] as number;
+  };
+  assert.equal(await total({ all: true }), 5);
+  const [group] = groups;
+  await buryMany(server, 1);
+  const both = { group: group.id };
+  const dry = await start(server, { action: "delete", ...both, dryRun: true });
+  const counted = (await server.get(`/admin/failure-groups?group=${group.id}`, "admin-acme")).json;
+  assert.equal(dry.json.matched, counted.groups[0].count);
+  assert.equal(await total(both), counted.groups[0].count);
+  assert.equal(await total({ error: "no such error" }), 0);
+  const refused = await start(server, { action: "replay", all: true, after: "x" });
+  assert.equal(refused.status, 400);
+});
+
 test("a job replays what matches, and leaves a record of it", async (t) => {
   const server = await setup(t);
   await buryMany(server, 5);
   await buryMany(server, 2, "other");
   const dry = await start(server, { action: "replay", command: "mail", dryRun: true });
   assert.deepEqual([dry.status, dry.json], [200, { matched: 5, hasMore: false }]);
-  const { id, state, filter, by } = await begun(server, { action: "replay", command: "mail" });
+  const { id, state, filter, by, total, etaSeconds } = await begun(server, {
+    action: "replay",
+    command: "mail",
+    ratePerSecond: 1,
+  });
   assert.deepEqual([state, filter, by], ["running", { command: "mail" }, "boss"]);
+  assert.deepEqual([total, etaSeconds], [5, 5]);
   const done = await untilIn(server, id, "done");
   assert.deepEqual([done.matched, done.changed, done.failed, done.failures], [5, 5, 0, []]);
   assert.deepEqual([(await server.stats("mail")).ready, (await server.stats("other")).dlq], [5, 2]);
@@ -228,7 +264,7 @@ test("a canary stops by itself when too many fail again, and says what is left",
     await server.post(`/tasks/${task.id}/nack`, {}, "worker-acme");
   }
   const stopped = await untilIn(server, id, "stopped");
-  assert.equal(stopped.reason, "2 of 4 replayed tasks failed again; 8 dead letters are left");
+  assert.equal(stopped.reason, "2 of 4 replayed tasks failed again; 8 failures are left");
   assert.equal(stopped.changed, 4);
   await server.clock.advance(10_000);
   assert.deepEqual([(await server.stats("mail")).ready, (await server.stats("mail")).dlq], [2, 8]);
@@ -341,10 +377,10 @@ test("what a quota refused is changed when the job is resumed, also by a canary"
 test("outcomes and ids of dead letters are looked up without reading payloads", async (t) => {
   const server = await setup(t);
   const ids = await buryMany(server, 3);
-  const { queue } = server.core;
+  const { broker } = server.core;
   let read = 0;
-  const get = queue.get.bind(queue);
-  queue.get = (...of) => {
+  const get = broker.get.bind(broker);
+  broker.get = (...of) => {
     read += 1;
     return get(...of);
   };
@@ -353,7 +389,7 @@ test("outcomes and ids of dead letters are looked up without reading payloads", 
   await server.clock.advance(3000);
   assert.equal((await job(server, id)).canary.stage.waiting, 3);
   const deleted = await server.post("/admin/dead-letters/delete", { ids }, "admin-acme");
-  const notDead = ids.map((each) => ({ id: each, code: "not_dead" }));
+  const notDead = ids.map((each) => ({ id: each, code: "not_failed" }));
   assert.deepEqual(deleted.json.failed, notDead, deleted.text);
   assert.equal(read, 0);
 });
@@ -367,11 +403,11 @@ test("a job that waits for its search holds up no notification", async (t) => {
   const server = await setup(t, { settings: { webhookAllowPrivateNetworks: true }, notify });
   const wanted = { callbackUrl: "http://127.0.0.1:9/x", eventTypes: ["render"] };
   await server.post("/workers/subscriptions", wanted, "worker-acme");
-  const { queue } = server.core;
-  const find = queue.find.bind(queue);
+  const { broker } = server.core;
+  const find = broker.find.bind(broker);
   const searching = Promise.withResolvers<void>();
   const search = Promise.withResolvers<void>();
-  queue.find = async (asked) => {
+  broker.find = async (asked) => {
     searching.resolve();
     await search.promise;
     return find(asked);

@@ -22,7 +22,7 @@ test("a task that waits ends as failed with CANCELLED, and nobody gets it", asyn
     const reply = await cancel(server, id);
     assert.equal(reply.status, 200, reply.text);
     const { status, place, error } = reply.json.task;
-    assert.deepEqual([status, place, error], ["FAILED", "failed", "CANCELLED"]);
+    assert.deepEqual([status, place, error], ["FAILED", "cancelled", "CANCELLED"]);
     assert.deepEqual((await resultOf(server, id)).error, "CANCELLED");
   }
   assert.equal((await reading).json.result.error, "CANCELLED");
@@ -69,7 +69,7 @@ test("whatever the worker gives back ends the task, and a result in time counts"
 test("without grace the task is taken away at once", async (t) => {
   const server = await setup(t);
   const id = await server.leased();
-  assert.equal((await cancel(server, id, { graceSeconds: 0 })).json.task.place, "failed");
+  assert.equal((await cancel(server, id, { graceSeconds: 0 })).json.task.place, "cancelled");
   const beat = await server.post(`/tasks/${id}/heartbeat`, {}, "worker-acme");
   assert.equal(beat.headers["codeq-error"], "not_in_progress");
 });

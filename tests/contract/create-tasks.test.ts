@@ -191,11 +191,25 @@ test("the edges of every limit are accepted", async (t) => {
     { maxAttempts: 1000 },
     { delaySeconds: tenYears },
     { idempotencyKey: "k".repeat(256) },
-    { webhook: "http://127.0.0.1:1/hook" },
+    { webhook: "http://a.example:1/hook" },
     { payload: "x".repeat(1024 * 1024 - 2) },
   ]) {
     await server.create(fields);
   }
+});
+
+test("a priority out of range is set to the nearest one, and the answer says so", async (t) => {
+  const server = await setup(t);
+  const told = async (priority: number) => {
+    const reply = await server.post(
+      "/tasks",
+      { command: "x", payload: 1, priority },
+      "producer-acme",
+    );
+    return reply.headers["codeq-priority-set"];
+  };
+  assert.deepEqual(await Promise.all([99, -1, 10].map(told)), ["9", "0", "9"]);
+  assert.deepEqual(await Promise.all([0, 5, 9].map(told)), [undefined, undefined, undefined]);
 });
 
 test("priorities are clamped and attempts default when they are not positive", async (t) => {
@@ -327,12 +341,13 @@ test("a repeated idempotency key answers 202 with the task as it is now", async 
 test("an idempotency key for another command or payload is refused with 409", async (t) => {
   const server = await setup(t);
   const body = { command: "render", payload: { n: 1 }, idempotencyKey: "k" };
-  await server.create(body);
+  const taskId = await server.create(body);
   const before = await server.fingerprint();
   for (const other of [{ command: "print" }, { payload: { n: 2 } }, { payload: { n: "1" } }]) {
     const reply = await server.post("/tasks", { ...body, ...other }, "producer-acme");
     assert.equal(reply.status, 409);
-    assert.equal(reply.text, '{"error":"idempotency key reused"}');
+    assert.match(reply.json.error, /^idempotency key reused: "k" belongs to task .*; use another/);
+    assert.deepEqual([reply.json.key, reply.json.taskId], ["k", taskId]);
   }
   assert.equal(await server.fingerprint(), before);
 });
@@ -345,7 +360,62 @@ test("a batch knows the keys of its own items and marks the replays", async (t) 
   assert.equal(json.results[0].idempotentReplayed, undefined);
   assert.equal(json.results[1].idempotentReplayed, true);
   assert.equal(json.results[1].task.id, json.results[0].task.id);
-  assert.equal(json.results[2].error, "idempotency key reused");
+  assert.match(json.results[2].error, /^idempotency key reused: "k"/);
+  assert.equal(json.results[2].taskId, json.results[0].task.id);
+});
+
+test("with the mode first, a key answers with its first task, whatever the request says", async (t) => {
+  const body = { command: "render", payload: { n: 1 }, idempotencyKey: "k" };
+  const other = { command: "print", payload: { n: 2 }, idempotencyKey: "k" };
+  const server = await setup(t);
+  const id = await server.create(body);
+  const send = (mode: string, path = "/tasks", sent: object = other) =>
+    server.ask(`/v1/codeq${path}`, {
+      method: "POST",
+      caller: "producer-acme",
+      headers: { "Codeq-Idempotency-Mode": mode },
+      body: sent,
+    });
+  const again = await send("first");
+  assert.deepEqual([again.status, again.headers["idempotent-replayed"]], [202, "true"]);
+  const { id: sameId, command, payload } = again.json;
+  assert.deepEqual([sameId, command, payload], [id, "render", '{"n":1}']);
+  const batch = await send("first", "/tasks/batch", { tasks: [other] });
+  assert.equal(batch.json.results[0].task.payload, '{"n":1}');
+  assert.equal((await send("strict")).status, 409);
+  const odd = await send("last");
+  assert.equal(odd.text, `{"error":"invalid 'Codeq-Idempotency-Mode' (must be strict or first)"}`);
+  const lenient = await setup(t, { settings: { idempotencyMode: "first" } });
+  const first = await lenient.create(body);
+  assert.equal(await lenient.create(other), first);
+});
+
+test("the task of a key is found by the key, and after its deletion what became of it", async (t) => {
+  const settings = { retentionSeconds: 60, idempotencySeconds: 600 };
+  const server = await setup(t, { settings });
+  const body = { command: "render", payload: { n: 1 }, idempotencyKey: "order/7 ü" };
+  const path = `/tasks/by-key/${encodeURIComponent(body.idempotencyKey)}`;
+  assert.equal((await server.get(path)).status, 404);
+  const id = await server.create(body);
+  assert.equal((await server.get(path)).text, (await server.get(`/tasks/${id}`)).text);
+  const foreign = await server.ask(`/v1/codeq${path}`, { caller: "producer-globex" });
+  assert.equal(foreign.status, 404);
+  await server.claim();
+  await server.complete(id);
+  await server.clock.advance(200_000);
+  assert.equal((await server.get(`/tasks/${id}`)).status, 404);
+  const gone = await server.get(path);
+  assert.equal(gone.status, 410);
+  const { taskId, key, status, endedAt } = gone.json;
+  const ended = "2026-01-02T03:04:05Z";
+  assert.deepEqual([taskId, key, status, endedAt], [id, "order/7 ü", "COMPLETED", ended]);
+  const again = await server.post("/tasks", body, "producer-acme");
+  assert.deepEqual([again.status, again.json.id, again.json.status], [202, id, "COMPLETED"]);
+  const other = await server.post("/tasks", { ...body, payload: 2 }, "producer-acme");
+  assert.deepEqual([other.status, other.json.taskId], [409, id]);
+  await server.clock.advance(400_000);
+  assert.equal((await server.get(path)).status, 404);
+  assert.notEqual(await server.create(body), id);
 });
 
 test("a task that does not exist is not found", async (t) => {
@@ -356,5 +426,43 @@ test("a task that does not exist is not found", async (t) => {
       assert.equal(reply.status, 404);
       assert.equal(reply.text, '{"error":"not found"}');
     }
+  }
+});
+
+test("a unique key gives the task that is there, refuses, or changes the waiting task", async (t) => {
+  const server = await setup(t);
+  const send = (on: string, payload: unknown, over: object = {}) =>
+    server.post(
+      "/tasks",
+      { command: "sync", payload, unique: { key: "a/1", on, ...over } },
+      "producer-acme",
+    );
+  const first = await send("return", 1);
+  assert.deepEqual([first.json.uniqueKey, first.json.deduplicated], ["a/1", undefined]);
+  const again = await send("return", 2);
+  const { id, payload, deduplicated } = again.json;
+  assert.deepEqual([again.status, id, payload, deduplicated], [202, first.json.id, "1", true]);
+  const refused = await send("refuse", 2);
+  assert.deepEqual([refused.status, refused.json.key], [409, "a/1"]);
+  assert.equal(refused.json.taskId, first.json.id);
+  const replaced = await send("latest", 3);
+  assert.deepEqual([replaced.json.id, replaced.json.payload], [first.json.id, "3"]);
+  assert.equal(replaced.json.replaced, 1);
+  const tasks = [{ command: "sync", payload: 4, unique: { key: "a/1" } }];
+  const batch = await server.post("/tasks/batch", { tasks }, "producer-acme");
+  assert.equal(batch.json.results[0].deduplicated, true);
+  assert.equal(batch.json.results[0].task.payload, "3");
+  await server.claim();
+  const waiting = await send("latest", 5);
+  assert.deepEqual([waiting.json.waitsForKey, waiting.json.runAt], [true, undefined]);
+  for (const [wrong, field] of [
+    [{ key: "" }, "key"],
+    [{ while: "x" }, "while"],
+    [{ on: "x" }, "on"],
+    [{ for: "5" }, "for"],
+    [{ maxWait: "999d" }, "maxWait"],
+  ] as const) {
+    const reply = await send("return", 1, wrong);
+    assert.match(reply.json.error, new RegExp(`^invalid 'unique.${field}' `));
   }
 });

@@ -309,6 +309,17 @@ test("a quiet feed shows a sign of life every 15 seconds, and costs no timer whe
   assert.equal(server.clock.timers, idle);
 });
 
+test("a summary shows a sign of life every 2 seconds", async (t) => {
+  const server = await setup(t);
+  const feed = await openFeed(server, "?view=summary");
+  await server.clock.advance(1999);
+  assert.equal(feed.text, "retry: 1000\n\n");
+  await server.clock.advance(1);
+  await server.clock.advance(2000);
+  await feed.untilText("retry: 1000\n\n:\n\n:\n\n");
+  feed.leave();
+});
+
 test("a reader that does not read holds up nobody and is told how much it missed", async (t) => {
   const server = await setup(t);
   const response = await unreadFeed(server);

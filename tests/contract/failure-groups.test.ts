@@ -66,6 +66,36 @@ test("failures are grouped by what their errors have in common", async (t) => {
   assert.deepEqual(foreign.json.groups, []);
 });
 
+test("groups stay exact while failures are replayed, cancelled and deleted", async (t) => {
+  const server = await setup(t);
+  const counts = async (): Promise<unknown> =>
+    (await groups(server)).groups.map((group: { dlq: number; failed: number; text: string }) => [
+      group.text,
+      group.dlq,
+      group.failed,
+    ]);
+  const [one, two] = [
+    await failed(server, "mail", "bounced"),
+    await failed(server, "mail", "bounced"),
+  ];
+  await dead(server, "push", "bounced");
+  const stopped = await server.create({ command: "mail" });
+  await server.post(`/admin/tasks/${stopped}/cancel`, {}, "admin-acme");
+  assert.deepEqual(await counts(), [["bounced", 1, 2]]);
+  assert.equal(
+    (await server.get(`/admin/tasks?place=cancelled`, "admin-acme")).json.tasks.length,
+    1,
+  );
+  assert.equal((await replay(server, one)).json.task.place, "ready");
+  assert.deepEqual(await counts(), [["bounced", 1, 1]]);
+  const removed = await server.post("/admin/dead-letters/delete", { ids: [two] }, "admin-acme");
+  assert.equal(removed.json.deleted, 1);
+  assert.deepEqual(await counts(), [["bounced", 1, 0]]);
+  const rest = await server.post("/admin/dead-letters/replay", { all: true }, "admin-acme");
+  assert.equal(rest.json.replayed, 1);
+  assert.deepEqual(await counts(), []);
+});
+
 test("a group is a filter of tasks and of dead letters", async (t) => {
   const server = await setup(t);
   const one = await dead(server, "mail", "timeout after 10 ms");
@@ -158,7 +188,7 @@ test("what cannot be tried again as a new task is refused, and nothing is made",
   const waiting = await server.create();
   const cases: [id: string, body: unknown, status: number, code: string][] = [
     [waiting, { priority: 1 }, 409, "not_ended"],
-    [waiting, undefined, 409, "not_dead"],
+    [waiting, undefined, 409, "not_failed"],
     [id, { command: "a/b" }, 400, "invalid_command"],
     [id, { priority: 10 }, 400, "invalid_argument"],
     [id, { maxAttempts: 0 }, 400, "invalid_argument"],

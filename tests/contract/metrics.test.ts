@@ -236,3 +236,18 @@ test("commands are named to this machine, to operators and with the token, and t
     assert.match(text, /^codeq_task_created_total\{command="_all"\} 1$/m);
   }
 });
+
+test("callers without a token share a page for 5 seconds, and get none when metrics are not public", async (t) => {
+  const scrape = (server: Awaited<ReturnType<typeof setup>>) =>
+    server.app.inject({ url: "/metrics", remoteAddress: "192.0.2.7" });
+  const open = await setup(t);
+  await open.create({ command: "a" });
+  const first = (await scrape(open)).payload;
+  await open.create({ command: "b" });
+  assert.equal((await scrape(open)).payload, first);
+  await open.clock.advance(5000);
+  assert.match((await scrape(open)).payload, /^codeq_task_created_total\{command="_all"\} 2$/m);
+  const closed = await setup(t, { settings: { metricsPublic: false } });
+  assert.equal((await scrape(closed)).statusCode, 401);
+  assert.equal((await closed.app.inject({ url: "/metrics" })).statusCode, 200);
+});

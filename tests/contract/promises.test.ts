@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import test from "node:test";
 import type { Commit } from "@codeq/engine";
 import { settle } from "@codeq/simulated";
-import { getResult } from "../../packages/server/src/features/tasks/get-result.ts";
+import { getResult } from "../../packages/server/src/features/tasks/read-task.ts";
 import { completed, submit } from "../../packages/server/test/broker-world.ts";
 import { watchReads } from "../../packages/server/test/engine-of.ts";
 import { onlyWith, type RunningServer, setup } from "./setup.ts";
@@ -64,9 +64,9 @@ test(
         { id: id as never, waitSeconds: 60 },
       );
       for (let hop = 0; hop < hops; hop += 1) await null;
-      submit(server.core.broker, call as never, completed("{}"));
+      submit(server.core.shard, call as never, completed("{}"));
       await settle();
-      assert.equal(server.core.broker.results.size, 0, `missed after ${hops} turns`);
+      assert.equal(server.core.shard.results.size, 0, `missed after ${hops} turns`);
       assert.equal((await reader).ok, true);
     }
   },
@@ -82,7 +82,7 @@ test(
       assert.equal(await server.claim({ waitSeconds }), undefined);
     }
     assert.equal(server.clock.timers, 0);
-    assert.equal(server.core.broker.claims.waiting.size, 0);
+    assert.equal(server.core.shard.claims.waiting.size, 0);
   },
 );
 

@@ -123,3 +123,27 @@ test("what is asked wrongly is refused", async (t) => {
   const buckets = await server.get("/admin/queues?view=buckets", "admin-acme");
   assert.deepEqual(buckets.json, {});
 });
+
+test("a queue says how many workers ask for its tasks", async (t) => {
+  const server = await setup(t);
+  for (const command of ["asked", "other"]) await server.create({ command, delaySeconds: 60 });
+  const asking = async (): Promise<object> => {
+    const { queues } = await details(server);
+    return Object.fromEntries(
+      queues.map((each: { command: string; workersAsking: number }) => [
+        each.command,
+        each.workersAsking,
+      ]),
+    );
+  };
+  assert.deepEqual(await asking(), { asked: 0, other: 0 });
+  const waiting = [
+    server.claim({ commands: ["asked"], waitSeconds: 30 }),
+    server.claim({ commands: ["asked"], waitSeconds: 30 }),
+  ];
+  await server.untilWaiting(2);
+  assert.deepEqual(await asking(), { asked: 1, other: 0 }, "two claims of one worker");
+  await server.clock.advance(30_000);
+  await Promise.all(waiting);
+  assert.deepEqual(await asking(), { asked: 0, other: 0 });
+});

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { noQuotas, type TenantQuota } from "../../packages/server/src/config/quotas.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
-import { type Reply, setup } from "./setup.ts";
+import { onlyWith, type Reply, setup } from "./setup.ts";
 
 /** For `acme` only. */
 function quota(own: Partial<TenantQuota>): { settings: Partial<Config> } {
@@ -40,6 +40,18 @@ test("pending tasks: one too many is refused, another tenant's are not", async (
   assertOver(await create("producer-acme"), "pendingTasks", 2, 2);
   const refusals = 'codeq_quota_refusals_total{quota="pendingTasks"}';
   assert.equal(await server.metric(refusals), 2);
+});
+
+test("queues: the refusal of one queue too many says what to do", onlyWith.queues, async (t) => {
+  const server = await setup(t, quota({ queues: 1 }));
+  await server.create({ command: "render" });
+  const refused = await server.post("/tasks", { command: "encode", payload: {} }, "producer-acme");
+  assert.equal(refused.status, 429);
+  assert.equal(
+    refused.json.error,
+    "quota exceeded: queues is 1, the limit is 1; use commands that have tasks, or have an operator raise the quota",
+  );
+  assert.equal((await server.post("/tasks", task, "producer-acme")).status, 202);
 });
 
 test("a batch is taken as far as the quota goes, each item telling for itself", async (t) => {

@@ -30,7 +30,8 @@ async function content(server: RunningServer, url: string): Promise<string> {
 test("a result is answered with its record and ends the task", async (t) => {
   const server = await setup(t);
   const id = await server.leased();
-  const body = '{"status":"COMPLETED","result":{ "n": 12345678901234567890 },"workerId":"liar"}';
+  const body =
+    '{"status":"COMPLETED","result":{ "n": 12345678901234567890 },"workerId":"worker-1"}';
   const reply = await server.post(`/tasks/${id}/result`, body, "worker-acme");
   const record =
     `{"taskId":"${id}","status":"COMPLETED","result":{ "n": 12345678901234567890 },` +
@@ -45,6 +46,24 @@ test("a result is answered with its record and ends the task", async (t) => {
     [status, lastKnownLocation, resultKey, workerId],
     ["COMPLETED", "NONE", `codeq/results/${id}`, undefined],
   );
+});
+
+test("a result in the name of another worker is refused, unless input is lenient", async (t) => {
+  const body = { status: "COMPLETED", result: {}, workerId: "liar" };
+  const strict = await setup(t);
+  const id = await strict.leased();
+  const refused = await strict.post(`/tasks/${id}/result`, body, "worker-acme");
+  assert.deepEqual([refused.status, refused.json.error], [403, "not-owner"]);
+  const results = [{ ...body, taskId: id }];
+  const batch = await strict.post("/tasks/batch/results", { results }, "worker-acme");
+  assert.equal(batch.json.results[0].code, "not_owner");
+  assert.equal((await strict.task(id)).status, "IN_PROGRESS");
+  const unknown = await strict.post(`/tasks/${id.replace(/./g, "0")}/result`, body, "worker-acme");
+  assert.equal(unknown.status, 404);
+  const lenient = await setup(t, { settings: { lenientInput: true } });
+  const own = await lenient.leased();
+  const taken = await lenient.post(`/tasks/${own}/result`, body, "worker-acme");
+  assert.equal(taken.status, 200);
 });
 
 test("an empty result object is accepted and not echoed", async (t) => {
@@ -246,7 +265,7 @@ test(
     await server.clock.advance(2000);
     refuses(await early, 404, "result not found");
     await server.clock.advance(57_999);
-    assert.equal(server.core.broker.results.size, 1);
+    assert.equal(server.core.shard.results.size, 1);
     await server.complete(id);
     assert.equal((await late).json.result.status, "COMPLETED");
     const other = await server.create();

@@ -13,7 +13,7 @@ import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
-import type { Queue } from "../../packages/server/src/core/broker/queue.ts";
+import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { Clock } from "../../packages/server/src/core/clock.ts";
 import { createPost } from "../../packages/server/src/core/outbound/post.ts";
 import { Router } from "../../packages/server/src/core/shards/router.ts";
@@ -39,6 +39,7 @@ import { openLocalShards } from "../../packages/server/src/start/shards/open-loc
 import { createLogger, type Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
+import { keepLog } from "../test-results.ts";
 import { assertDocumented } from "./api-document.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
 
@@ -85,6 +86,7 @@ export const onlyWith = {
   race: oneShard("the messages between router and shard decide which of the two comes first"),
   spelling: oneShard("each shard has its own last spelling of a command"),
   webhooks: oneShard("each shard bounds its own webhooks"),
+  queues: oneShard("each shard counts its own queues"),
 } as const;
 
 function oneShard(reason: string): { readonly skip: string | false } {
@@ -212,6 +214,8 @@ export class World {
         PRODUCER_AUTH_CONFIG: JSON.stringify(producerTokens),
         WORKER_AUTH_CONFIG: JSON.stringify(workerTokens),
         CODEQ_DATA_DIR: this.directory || "unused",
+        // As a server that other machines reach.
+        CODEQ_WEBHOOK_ALLOW_PRIVATE_NETWORKS: "false",
         // An idle server plans nothing.
         CODEQ_ARTIFACT_SWEEP_SECONDS: "0",
       },
@@ -423,15 +427,15 @@ export class RunningServer {
 
   /** Resolves when this many claims, or readers of results, wait. */
   async untilWaiting(count: number, kind: "claims" | "results" = "claims"): Promise<void> {
-    const { queue } = this.core;
-    await until(() => waitingAt(queue, kind) === count);
+    const { broker } = this.core;
+    await until(() => waitingAt(broker, kind) === count);
   }
 
   async stop(): Promise<void> {
     // A process that crashed is not there to be stopped.
     if (this.#isStopped || this.#life !== this.world.life) return;
     this.#isStopped = true;
-    this.core.queue.stopWaiting();
+    this.core.broker.stopWaiting();
     await this.app.close();
     await this.core[Symbol.asyncDispose]();
   }
@@ -443,11 +447,11 @@ export class RunningServer {
   }
 }
 
-function waitingAt(queue: Queue, kind: "claims" | "results"): number {
-  if (queue instanceof Router) {
-    return kind === "claims" ? queue.waitingClaims : queue.waitingResults;
+function waitingAt(broker: Broker, kind: "claims" | "results"): number {
+  if (broker instanceof Router) {
+    return kind === "claims" ? broker.waitingClaims : broker.waitingResults;
   }
-  const { claims, results } = queue as Broker;
+  const { claims, results } = broker as ShardBroker;
   return kind === "claims" ? claims.waiting.size : results.size;
 }
 
@@ -463,7 +467,10 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Runn
     });
   }
   const server = await world.start();
-  t.after(() => server.stop());
+  t.after(() => {
+    keepLog(t, server.lines);
+    return server.stop();
+  });
   return server;
 }
 

@@ -89,9 +89,9 @@ test("what is wrong with a policy is named, and nothing is written", async (t) =
     ["priorityTiers", { priorityTiers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10] }],
     ["maxAttempts", { maxAttempts: 0 }],
     ["maxAttempts", { maxAttempts: 101 }],
-    ["deadLetterTopicRef", { deadLetterTopicRef: "Upper" }],
+    ["deadLetterTopicRef", { deadLetterTopicRef: "up per" }],
     ["deadLetterTopicRef", { deadLetterTopicRef: "render" }],
-    ["deadLetterTopicRef", { deadLetterTopicRef: "x".repeat(64) }],
+    ["deadLetterTopicRef", { deadLetterTopicRef: "x".repeat(129) }],
     ["retentionSeconds", { retentionSeconds: -1 }],
     ["retentionSeconds", { retentionSeconds: 2_147_483_648 }],
     ["maxConsumers", { maxConsumers: 10_001 }],
@@ -102,7 +102,7 @@ test("what is wrong with a policy is named, and nothing is written", async (t) =
     assert.equal(reply.json.field, field);
     assert.ok(reply.json.error.startsWith(`invalid ${field}: `), reply.text);
   }
-  for (const name of ["Render", "-a", "a-", "a.b", "x".repeat(64), "a%00", "..%2Fa"]) {
+  for (const name of ["-a", ".a", "a b", "x".repeat(129), "a%00", "..%2Fa"]) {
     const reply = await put(server, name, policy);
     assert.deepEqual([reply.status, reply.json.field], [422, "topicName"], name);
   }
@@ -334,4 +334,19 @@ test("edits and replays keep to the priorities of the topic, and a moved task ge
   assert.equal((await edit(other, { priority: 8 })).json.task.priority, 8);
   const moved = await edit(other, { command: "mail" });
   assert.deepEqual([moved.status, moved.json.task.priority ?? 0], [200, 0]);
+});
+
+test("every name of a queue is the name of a topic, letter case ignored", async (t) => {
+  const server = await setup(t);
+  const queue = "Csv.Import:v_2-";
+  const longest = "x".repeat(128);
+  for (const name of [queue, longest]) {
+    const reply = await put(server, name, { ...policy, maxAttempts: 7 });
+    assert.deepEqual([reply.status, reply.json.topicName], [201, name.toLowerCase()]);
+    const id = await server.create({ command: name.toUpperCase(), maxAttempts: 0, priority: 5 });
+    assert.equal((await server.task(id)).maxAttempts, 7);
+  }
+  assert.equal((await put(server, queue.toLowerCase(), policy)).status, 200);
+  const own = await put(server, "a", { ...policy, deadLetterTopicRef: "A" });
+  assert.equal(own.json.field, "deadLetterTopicRef");
 });

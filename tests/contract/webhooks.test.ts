@@ -49,6 +49,21 @@ const open: Options = {
   settings: { webhookAllowPrivateNetworks: true, webhookHmacSecret: "s3cret", timezone: "UTC" },
 };
 
+const insideHosts = [
+  ...["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0.0.0.0"],
+  ...["0x7f.1", "127.1", "[::]", "10.0.0.1", "169.254.169.254", "[2001::1]"],
+  ...["[2002:7f00:1::]", "[64:ff9b::7f00:1]", "[64:ff9b:1::1]", "[fec0::1]", "[::127.0.0.1]"],
+];
+
+/** A server that posts to no private address, with a leased task from a time when it did. */
+async function createdWhenAllowed(t: TestContext, webhook: string) {
+  const before = await setup(t, open);
+  const id = await before.leased({ webhook });
+  await before.stop();
+  const server = await before.world.start({ webhookAllowPrivateNetworks: false });
+  return { server, id };
+}
+
 async function finished(server: RunningServer, outcome: "success" | "failure"): Promise<void> {
   const labels = `kind="task_result",command="render",outcome="${outcome}"`;
   const series = new RegExp(`^codeq_webhook_deliveries_total\\{${labels}\\} [1-9]`, "im");
@@ -204,19 +219,25 @@ test("a failed webhook is tried again with growing waits and given up after the 
   );
 });
 
-test("a webhook that is not sent or given up says why", async (t) => {
-  const settings = { resultWebhookMaxAttempts: 2, webhookAllowPrivateNetworks: false };
-  const server = await setup(t, { settings });
-  const id = await server.leased({ webhook: "http://127.0.0.1:1/hook" });
+test("a task with a webhook to a private address is refused with the setting that allows it", async (t) => {
+  const server = await setup(t);
+  for (const host of insideHosts) {
+    const task = { command: "render", payload: {}, webhook: `http://${host}:1/` };
+    const reply = await server.post("/tasks", task, "producer-acme");
+    assert.equal(reply.status, 400, host);
+    const why = /^invalid webhook url: .+ is a loopback or private address; set webhookAllowPr/;
+    assert.match(reply.json.error, why, host);
+  }
+});
+
+test("a webhook to a name that resolves to a private address is given up at once, and the task says why", async (t) => {
+  const { server, id } = await createdWhenAllowed(t, "http://localhost:1/hook");
   await server.complete(id);
-  const warned = (msg: string) =>
-    server.lines.map((line) => JSON.parse(line)).find((line) => line.msg === msg);
   await server.clock.advance(1);
-  const why = /^127\.0\.0\.1 is a loopback or private address; set webhookAllowPrivateNetworks/;
-  assert.match(warned("webhook not sent").why, why);
-  await server.clock.advance(120_000);
-  assert.match(warned("webhook given up").why, why);
-  assert.equal(warned("webhook given up").taskId, id);
+  await finished(server, "failure");
+  const deliveries = (await server.get(`/admin/tasks/${id}/deliveries`, "admin-acme")).json;
+  assert.equal(deliveries.state, "failed");
+  assert.match(deliveries.error, /^localhost is a loopback or private address; set webhookAllowPr/);
 });
 
 test("the wait between two tries has a ceiling", async (t) => {
@@ -316,18 +337,9 @@ test("a redirect is not followed", async (t) => {
 
 test("S5: addresses inside the network are not called unless that is allowed", async (t) => {
   const hook = await receiver(t, () => ({ status: 200 }));
-  const hosts = ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0.0.0.0"];
-  const inside = [
-    "[2002:7f00:1::]",
-    "[64:ff9b::7f00:1]",
-    "[64:ff9b:1::1]",
-    "[fec0::1]",
-    "[::127.0.0.1]",
-  ];
-  const written = ["0x7f.1", "127.1", "[::]", "10.0.0.1", "169.254.169.254", "[2001::1]"];
-  for (const host of [...hosts, ...written, ...inside]) {
-    const server = await setup(t, { settings: { resultWebhookMaxAttempts: 1 } });
-    await server.complete(await server.leased({ webhook: `http://${host}:${hook.port}/` }));
+  for (const host of insideHosts) {
+    const { server, id } = await createdWhenAllowed(t, `http://${host}:${hook.port}/`);
+    await server.complete(id);
     await server.clock.advance(1);
     await finished(server, "failure");
     assert.equal(hook.deliveries.length, 0, host);

@@ -160,7 +160,7 @@ test("a waiting claim is capped at 30 seconds and then answers 204", onlyWith.br
   const pending = server.post("/tasks/claim", { waitSeconds: 1e9 }, "worker-acme");
   await server.untilWaiting(1);
   await server.clock.advance(29_999);
-  assert.equal(server.core.broker.claims.waiting.size, 1);
+  assert.equal(server.core.shard.claims.waiting.size, 1);
   await server.clock.advance(1);
   assert.equal((await pending).status, 204);
 });
@@ -180,7 +180,7 @@ test("waiting claims are served in the order they came", async (t) => {
   assert.deepEqual(claimed, ids);
 });
 
-test("a heartbeat moves the end of the lease, also to earlier", async (t) => {
+test("a heartbeat moves the end of the lease, and never to earlier", async (t) => {
   const server = await setup(t);
   const id = await server.leased();
   const beat = async (body: object) => {
@@ -190,10 +190,10 @@ test("a heartbeat moves the end of the lease, also to earlier", async (t) => {
     return (await server.task(id)).leaseUntil;
   };
   await server.clock.advance(10_000);
-  assert.equal(await beat({ extendSeconds: 600 }), "2026-01-02T03:14:15Z");
-  assert.equal(await beat({ extendSeconds: 5 }), "2026-01-02T03:04:20Z");
   assert.equal(await beat({}), "2026-01-02T03:09:15Z");
-  assert.equal(await beat({ extendSeconds: -1, leaseToken: 1 }), "2026-01-02T03:09:15Z");
+  assert.equal(await beat({ extendSeconds: 5 }), "2026-01-02T03:09:15Z");
+  assert.equal(await beat({ extendSeconds: 600 }), "2026-01-02T03:14:15Z");
+  assert.equal(await beat({ extendSeconds: -1, leaseToken: 1 }), "2026-01-02T03:14:15Z");
 });
 
 test("heartbeat, nack and abandon say what is wrong with 404, 403 and 409", async (t) => {

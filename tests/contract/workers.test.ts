@@ -47,7 +47,7 @@ test(
     await server.post(`/tasks/${first}/nack`, {}, "worker-acme");
     await server.clock.advance(3_600_000);
     assert.deepEqual(await workers(server), { workers: [] });
-    assert.deepEqual([...server.core.broker.leases.ofTenant(acme)], []);
+    assert.deepEqual([...server.core.shard.leases.ofTenant(acme)], []);
   },
 );
 
@@ -95,7 +95,7 @@ test(
     await server.leased();
     const after = await server.restart();
     t.after(() => after.stop());
-    await until(() => after.core.broker.leases.size === 1);
+    await until(() => after.core.shard.leases.size === 1);
     assert.deepEqual(ids((await workers(after)) as never), [["worker-1"], undefined]);
   },
 );

@@ -1,6 +1,7 @@
 /** The verbs of a broker for whoever waits for one answer: a promise that a refusal rejects. */
+
+import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
 import { Claim, type ClaimRequest } from "../../packages/server/src/core/broker/claim.ts";
-import type { Queue } from "../../packages/server/src/core/broker/queue.ts";
 import type { ClaimedTask, Refused, Waiter } from "../../packages/server/src/core/broker/verbs.ts";
 
 export function ask<Answer>(verb: (waiter: Waiter<Answer>) => void): Promise<Answer> {
@@ -26,6 +27,6 @@ class AskedClaim extends Claim {
   }
 }
 
-export function claim(queue: Queue, request: ClaimRequest): Promise<readonly ClaimedTask[]> {
-  return ask((waiter) => queue.claim(new AskedClaim(request, waiter)));
+export function claim(broker: Broker, request: ClaimRequest): Promise<readonly ClaimedTask[]> {
+  return ask((waiter) => broker.claim(new AskedClaim(request, waiter)));
 }

@@ -5,7 +5,7 @@
  */
 import type { Engine } from "@codeq/engine";
 import {
-  queueOf,
+  isFailure,
   type Result,
   type ResultBody,
   resultOf,
@@ -21,6 +21,8 @@ import {
   isEmpty,
   noCounts,
 } from "../../packages/server/src/core/records/counts.ts";
+import { FailureChanges } from "../../packages/server/src/core/records/failure-counts.ts";
+import { decodeIdempotency } from "../../packages/server/src/core/records/idempotency-record.ts";
 import {
   countsKey,
   idempotencyKeyOf,
@@ -74,6 +76,8 @@ class Reading {
   readonly #indexKeys = new Set<string>();
   readonly #idempotency = new Map<string, string>();
   readonly #counts = new Map<string, Counts>();
+  /** Dead letters and failed tasks, by the counters of their groups. */
+  readonly #failures = new Map<string, string>();
   /** Bytes of payload and result. */
   readonly #sizes = new Map<TaskId, number>();
   readonly #storedBytes = new Map<string, number>();
@@ -92,7 +96,7 @@ class Reading {
         this.#addResult(key, decodeResult(value));
         return;
       case "idempo":
-        this.#idempotency.set(key, (JSON.parse(value.toString("utf8")) as string[])[0] ?? "");
+        this.#addKey(key, value);
         return;
       case "counts":
         this.#counts.set(key, decodeCounts(value));
@@ -100,8 +104,14 @@ class Reading {
       case "bytes":
         this.#storedBytes.set(key, Number(value.toString("latin1")));
         return;
+      case "failure-counts":
+        this.#failures.set(key, value.toString("latin1"));
+        return;
       case "q":
       case "ttl":
+      case "start-by":
+      case "failures":
+      case "failure-times":
         this.#indexKeys.add(key);
         return;
       case "quarantine":
@@ -124,10 +134,20 @@ class Reading {
       case "subs":
       case "topics":
       case "sub-turns":
+      case "triage":
+      case "kept-keys":
+      case "unique":
         return;
       default:
         this.problems.push(`${key} is not a key of the store`);
     }
+  }
+
+  /** The key of a deleted task stands alone. */
+  #addKey(key: string, value: Buffer): void {
+    const entry = decodeIdempotency(value.toString("utf8"));
+    if (entry === undefined) this.problems.push(`${key} cannot be read`);
+    else if (entry.gone === undefined) this.#idempotency.set(key, entry.taskId);
   }
 
   conclude(): StoreContents {
@@ -142,6 +162,7 @@ class Reading {
     this.#compareIndexes();
     this.#compareCompanions();
     this.#compareCounts();
+    this.#compareFailures();
     this.#compareSizes();
     const { tasks, payloads, results, problems } = this;
     return { tasks, payloads, results, problems };
@@ -223,11 +244,6 @@ class Reading {
 
   #compareCounts(): void {
     const counted = new Map<string, Counts>();
-    for (const { tenantId, command, place } of this.tasks.values()) {
-      if (place.in !== "done" || place.how !== "failed") continue;
-      const of = countsKey(queueOf(command), tenantId);
-      counted.set(of, addCounts(counted.get(of) ?? noCounts(), { ...noCounts(), failed: 1 }));
-    }
     for (const key of this.#indexKeys) {
       if (!key.startsWith(queuesPrefix)) continue;
       const { queue, tenantId, kind, priority } = parseIndexKey(key);
@@ -239,7 +255,8 @@ class Reading {
         if (sequence > this.#sequence) this.problems.push(`${key} is beyond ${this.#sequence}`);
       } else if (kind === "delayed") one.delayed = 1;
       else if (kind === "inprog") one.leased = 1;
-      else one.dead = 1;
+      else if (kind === "dlq") one.dead = 1;
+      else one.failed = 1;
       counted.set(of, addCounts(counted.get(of) ?? noCounts(), one));
     }
     for (const key of new Set([...counted.keys(), ...this.#counts.keys()])) {
@@ -252,6 +269,16 @@ class Reading {
     }
     for (const [key, counts] of this.#counts) {
       if (isEmpty(counts)) this.problems.push(`${key} is kept although it is empty`);
+    }
+  }
+
+  #compareFailures(): void {
+    const changes = new FailureChanges();
+    for (const task of this.tasks.values()) if (isFailure(task)) changes.add(task, 1);
+    for (const key of new Set([...changes.cells.keys(), ...this.#failures.keys()])) {
+      const { dead = 0, failed = 0 } = changes.cells.get(key) ?? {};
+      const [stored = "none", real] = [this.#failures.get(key), `${dead} ${failed}`];
+      if (stored !== real) this.problems.push(`${key} says ${stored}, there are ${real}`);
     }
   }
 

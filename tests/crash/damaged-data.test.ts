@@ -13,7 +13,7 @@ import { LevelKv, openFiles, put } from "@codeq/engine";
 import type { NewTask, TaskId, TenantId } from "@codeq/queue";
 import { SimRandom } from "@codeq/simulated";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
-import { Broker } from "../../packages/server/src/core/broker/broker.ts";
+import { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { Enqueued } from "../../packages/server/src/core/broker/verbs.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { formatKey } from "../../packages/server/src/core/store/keys.ts";
@@ -62,7 +62,7 @@ async function setup(
     syncIntervalMs: undefined,
   });
   const random = new SimRandom(t.name);
-  const broker = await Broker.open({
+  const broker = await ShardBroker.open({
     store,
     clock: systemClock,
     draw: () => random.next(),
@@ -94,7 +94,7 @@ async function setup(
   return { dataDir, logDir, ids };
 }
 
-async function enqueue(broker: Broker, number: number): Promise<TaskId> {
+async function enqueue(broker: ShardBroker, number: number): Promise<TaskId> {
   const payload = `{"number":${number},"padding":"${"x".repeat(300)}"}`;
   const input: NewTask = {
     tenantId,
@@ -110,6 +110,7 @@ async function enqueue(broker: Broker, number: number): Promise<TaskId> {
     payload,
     payloadBytes: payload.length,
     payloadHash: "",
+    keepsFirst: false,
   };
   const { task } = await ask<Enqueued>((waiter) => broker.enqueue(input, waiter));
   return task.id;

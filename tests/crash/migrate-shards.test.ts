@@ -11,6 +11,7 @@ import { type Op, openFiles, put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { shardOf, shardOfKey } from "../../packages/server/src/core/shards/shard-of.ts";
+import { keptKeyOf } from "../../packages/server/src/core/store/keys.ts";
 import { lockDataDir, settleDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import {
   abortMigration,
@@ -295,6 +296,30 @@ test("the key of a task that is gone is dropped, and those of the others are fou
   const after = await readContents(dataDir, 3);
   assert.equal(after.entries.has(key), false);
   assert.equal([...after.entries.keys()].filter((each) => each.includes("/idempo/")).length, 49);
+});
+
+test("the key of a deleted task goes to the shard that is asked for it, as long as it is kept", async (t) => {
+  const { dataDir } = await setup(t, 20);
+  await migrate(dataDir, 3);
+  const gone = (untilMs: number): string =>
+    JSON.stringify(["0", "work", "", "completed", 1, 2, untilMs]);
+  const engine = await openStore(join(dataDir, "shard-2"));
+  const kept = Number.MAX_SAFE_INTEGER;
+  const writes = [
+    put("codeq/idempo/acme/kept", gone(kept)),
+    put(keptKeyOf(kept, "codeq/idempo/acme/kept"), ""),
+    put("codeq/idempo/acme/over", gone(3)),
+    put(keptKeyOf(3, "codeq/idempo/acme/over"), ""),
+  ];
+  await engine.commit([], writes).done;
+  await engine[Symbol.asyncDispose]();
+  await migrate(dataDir, 4);
+  const shard = shardOfKey("acme" as TenantId, "kept", 4);
+  const keys = await keysOf(join(dataDir, `shard-${shard}`));
+  assert.ok(keys.includes("codeq/idempo/acme/kept"));
+  assert.ok(keys.includes(keptKeyOf(kept, "codeq/idempo/acme/kept")));
+  const { entries } = await readContents(dataDir, 4);
+  assert.equal(entries.has("codeq/idempo/acme/over"), false);
 });
 
 test("a new store that is not what it should be is never used", async (t) => {

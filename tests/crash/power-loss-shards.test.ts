@@ -12,7 +12,7 @@ import { SimClock, SimRandom, settle } from "@codeq/simulated";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
-import type { Queue } from "../../packages/server/src/core/broker/queue.ts";
+import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { Enqueued, Submitted } from "../../packages/server/src/core/broker/verbs.ts";
 import { shardOf } from "../../packages/server/src/core/shards/shard-of.ts";
 import { type Core, composeCore } from "../../packages/server/src/start/compose.ts";
@@ -72,7 +72,7 @@ class Machine {
     });
     if (started !== undefined) {
       await this.#check(started.brokers);
-      if (!isLast) await this.#work(started.core.queue, isLost);
+      if (!isLast) await this.#work(started.core.broker, isLost);
       await started.core[Symbol.asyncDispose]();
     }
     if (isLast) return;
@@ -102,12 +102,12 @@ class Machine {
     return disks;
   }
 
-  async #start(disks: readonly PowerLossDisk[]): Promise<{ core: Core; brokers: Broker[] }> {
+  async #start(disks: readonly PowerLossDisk[]): Promise<{ core: Core; brokers: ShardBroker[] }> {
     const clock = this.#clock;
     const config = this.#config;
     const random = this.#random;
     const metrics = createMetrics({ commandsMax: 10 });
-    const brokers: Broker[] = [];
+    const brokers: ShardBroker[] = [];
     const opening: Promise<Storage>[] = [];
     const openFiles = async (shard: number): Promise<Storage> => {
       const disk = disks[shard] as PowerLossDisk;
@@ -159,7 +159,7 @@ class Machine {
     }
   }
 
-  async #check(brokers: readonly Broker[]): Promise<void> {
+  async #check(brokers: readonly ShardBroker[]): Promise<void> {
     const found = await Promise.all(brokers.map(({ store }) => readStore(engineOf(store))));
     assert.deepEqual(
       found.flatMap(({ problems }) => problems),
@@ -182,10 +182,10 @@ class Machine {
     if (all.size > 100) assert.equal(used.size, shards, "every shard has tasks");
   }
 
-  async #work(queue: Queue, isLost: () => boolean): Promise<void> {
+  async #work(broker: Broker, isLost: () => boolean): Promise<void> {
     const work = Array.from({ length: clients }, async () => {
       while (!isLost()) {
-        await this.#act(queue).catch((error: unknown) => {
+        await this.#act(broker).catch((error: unknown) => {
           if (!isLost()) throw error;
         });
       }
@@ -194,12 +194,12 @@ class Machine {
     await Promise.race([Promise.all(work), settle(1000)]);
   }
 
-  async #act(queue: Queue): Promise<void> {
+  async #act(broker: Broker): Promise<void> {
     const random = this.#random;
-    if (random.next() < 0.6) return await this.#enqueue(queue);
+    if (random.next() < 0.6) return await this.#enqueue(broker);
     const workerId = `w${random.int(3)}` as WorkerId;
     const request = { tenantId, workerId, queues: ["c"], leaseMs: 600_000, count: 2, waitMs: 0 };
-    for (const { task, payload } of await claim(queue, request)) {
+    for (const { task, payload } of await claim(broker, request)) {
       const { id, leaseToken, idempotencyKey: key } = task;
       const json = `{"token":${leaseToken}}`;
       const submission = {
@@ -209,13 +209,13 @@ class Machine {
         resultBytes: json.length,
       } as const;
       const of = { tenantId, id, owner: { workerId, leaseToken } };
-      await ask<Submitted>((waiter) => queue.submit(of, submission, waiter));
+      await ask<Submitted>((waiter) => broker.submit(of, submission, waiter));
       this.#told.set(id, { id, key, payload, resultJson: json });
       this.totals.results += 1;
     }
   }
 
-  async #enqueue(queue: Queue): Promise<void> {
+  async #enqueue(broker: Broker): Promise<void> {
     const random = this.#random;
     const payload = `{"size":"${"x".repeat(random.int(random.pick([100, 100, 3000])))}"}`;
     this.#keys += 1;
@@ -234,8 +234,9 @@ class Machine {
       payload,
       payloadBytes: payload.length,
       payloadHash: "",
+      keepsFirst: false,
     };
-    const { task } = await ask<Enqueued>((waiter) => queue.enqueue(input, waiter));
+    const { task } = await ask<Enqueued>((waiter) => broker.enqueue(input, waiter));
     const { id } = task;
     // Whoever has claimed and finished it was faster.
     if (!this.#told.has(id)) this.#told.set(id, { id, key, payload, resultJson: undefined });

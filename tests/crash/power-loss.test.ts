@@ -15,7 +15,7 @@ import type { NewTask, Returned, Task, TaskId, TenantId, WorkerId } from "@codeq
 import { SimClock, SimRandom, settle } from "@codeq/simulated";
 import { type DecodedOp, decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
-import { Broker } from "../../packages/server/src/core/broker/broker.ts";
+import { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { Enqueued, Submitted } from "../../packages/server/src/core/broker/verbs.ts";
 import { formatKey, taskKey } from "../../packages/server/src/core/store/keys.ts";
 import { Store } from "../../packages/server/src/core/store/store.ts";
@@ -268,7 +268,7 @@ class Machine {
   async #checkState(engine: Engine): Promise<void> {
     const found = new Map<string, string>();
     for await (const [key, value] of entriesOf(engine)) {
-      const isDerived = /^codeq\/(counts\/|meta\/(position|sequence)$)/.test(key);
+      const isDerived = /^codeq\/(counts\/|failure-counts\/|meta\/(position|sequence)$)/.test(key);
       // Written by the first start itself.
       const isFirst = key === formatKey && this.#modelIndex === 0;
       if (!isDerived && !isFirst) found.set(key, value.toString("latin1"));
@@ -290,7 +290,7 @@ class Machine {
   async #work(store: Store, disk: PowerLossDisk): Promise<void> {
     const clock = this.#clock;
     const random = this.#random;
-    const broker = await Broker.open({
+    const broker = await ShardBroker.open({
       store,
       clock,
       draw: () => random.next(),
@@ -317,7 +317,7 @@ class Machine {
     await Promise.all(work);
   }
 
-  async #step(broker: Broker, isLost: () => boolean): Promise<void> {
+  async #step(broker: ShardBroker, isLost: () => boolean): Promise<void> {
     try {
       const told = await this.#act(broker);
       if (isLost() || told === undefined) return;
@@ -330,7 +330,7 @@ class Machine {
   }
 
   /** What a client is told when everything it waited for has come. */
-  async #act(broker: Broker): Promise<Told | undefined> {
+  async #act(broker: ShardBroker): Promise<Told | undefined> {
     const random = this.#random;
     const { store } = broker;
     const draw = random.next();
@@ -372,7 +372,7 @@ class Machine {
     return told(resultJson);
   }
 
-  async #enqueue(broker: Broker): Promise<Told> {
+  async #enqueue(broker: ShardBroker): Promise<Told> {
     const random = this.#random;
     const payload = `{"size":"${"x".repeat(random.int(random.pick([100, 100, 3000])))}"}`;
     const isKeyed = random.next() < 0.3;
@@ -391,6 +391,7 @@ class Machine {
       payload,
       payloadBytes: payload.length,
       payloadHash: "",
+      keepsFirst: false,
     };
     const value = await ask<Enqueued>((waiter) => broker.enqueue(input, waiter));
     const kept = value.replayed ? broker.store.payload(value.task) : payload;

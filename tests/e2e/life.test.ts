@@ -335,3 +335,15 @@ test("flags win over the environment", async (t) => {
   const health = JSON.parse((await api.page("/healthz")).text) as { durability: string };
   assert.equal(health.durability, "interval");
 });
+
+test("a server whose data is in memory says so in health, log and banner", async (t) => {
+  const dataDir = join(directoryFor(t), "data");
+  const { server, api } = await startIn(t, dataDir, {
+    env: { PERSISTENCE_PROVIDER: "memory", CODEQ_ENV: "dev" },
+  });
+  assert.equal(JSON.parse((await api.page("/healthz")).text).durability, "memory");
+  assert.match(server.stdout, /"listening".*"durability":"memory"/);
+  await server.anyLine((line) => line.includes("in memory, lost when the server ends"));
+  assert.doesNotMatch(server.stdout, /fsync/);
+  assert.equal(server.stdout.includes(dataDir), false);
+});

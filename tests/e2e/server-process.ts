@@ -4,10 +4,12 @@
  * what the test gives it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { resultFile } from "../test-results.ts";
 import { serverMain } from "./server-bundle.ts";
 
@@ -81,6 +83,11 @@ export class Child {
   anyLine(test: (line: string) => boolean): Promise<string> {
     const earlier = this.stdout.split("\n").find(test);
     return earlier === undefined ? this.line(test) : Promise.resolve(earlier);
+  }
+
+  /** Resolves when the text was or is written to stderr. */
+  async errorText(text: string): Promise<void> {
+    while (!this.stderr.includes(text)) await once(this.process.stderr as Readable, "data");
   }
 
   signal(signal: NodeJS.Signals): void {

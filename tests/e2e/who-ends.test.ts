@@ -95,6 +95,22 @@ test("SIGHUP without certificates is logged and ignored", async (t) => {
   assert.equal((await child.exited).code, 0);
 });
 
+test("nohup npm start goes on when the terminal closes", async (t) => {
+  // A closing terminal signals the whole group; npm does not ignore it, even under nohup.
+  const { child, port } = await run(t, ["setsid", "nohup", "npm", "start"]);
+  try {
+    const ignored = child.line((line) => line.includes("SIGHUP ignored"));
+    process.kill(-child.pid, "SIGHUP");
+    await ignored;
+    await child.errorText("the server goes on");
+    await createOne(port);
+    process.kill(-child.pid, "SIGTERM");
+    await assertStoppedInOrder(child);
+  } finally {
+    if (child.process.stdout?.closed === false) process.kill(-child.pid, "SIGKILL");
+  }
+});
+
 const main = ["--conditions=source", join(root, "packages/server/src/start/main.ts")];
 const asFirst = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
 const [unshare = "", ...isolated] = asFirst;

@@ -185,7 +185,7 @@ test("a message in pieces is taken, one in thousands of them is not, and the con
   const reason = 'codeq_streams_closed_total{kind="worker",reason="bad_input"}';
   assert.equal(await server.api.metric(reason), 1);
   assert.equal(connection.isClosed, false);
-  assert.equal(server.api.core.broker.claims.waiting.size, 1);
+  assert.equal(server.api.core.shard.claims.waiting.size, 1);
 });
 
 test("a connection that breaks behind any byte of a conversation leaves nothing behind", async (t) => {
@@ -220,13 +220,21 @@ test("a connection that breaks behind any byte of a conversation leaves nothing 
   });
 });
 
-test("S8: a connection has at most 256 streams, and one that takes more is closed", async (t) => {
+test("S8: a connection has at most 16 streams before a Hello and 256 after it; one that takes more is closed", async (t) => {
   const server = await setup(t);
   const bystander = await server.worker();
+  const calls = Array.from({ length: 256 }, (_, index) => callFrame(1 + 2 * index, path));
+  const unknown = await open(server);
+  unknown.read();
+  await unknown.send(...calls.slice(0, 16));
+  await until(() => server.grpc.worker.streams === 17);
+  await unknown.send(...calls.slice(16, 17));
+  await until(() => unknown.isClosed && server.grpc.worker.streams === 1);
   const connection = await open(server);
   connection.read();
-  const calls = Array.from({ length: 256 }, (_, index) => callFrame(1 + 2 * index, path));
-  await connection.send(...calls);
+  await connection.send(callFrame(1, path), data(1, hello));
+  await until(() => connection.settingsRead === 1);
+  await connection.send(...calls.slice(1));
   await until(() => server.grpc.worker.streams === 257);
   // A place that is free may be taken.
   await connection.send(reset(1));
@@ -270,7 +278,7 @@ test("S8: what the Readys of a stream ask for has a limit", async (t) => {
   await call.expectSilence();
   const { error } = await call.ask({ ready: { commands: ["c"] } });
   assert.deepEqual(error, { message: "too many outstanding Readys", code: "ResourceExhausted" });
-  assert.equal(server.api.core.broker.claims.waiting.size, 32);
+  assert.equal(server.api.core.shard.claims.waiting.size, 32);
 });
 
 test("S8: one tenant fills at most half of the lines, and the others still wait in theirs", async (t) => {
@@ -349,7 +357,7 @@ test("a question without an end is not waited for, and so many watch the health 
   for (let opened = 0; opened < max; ) {
     const connection = await open(server);
     connection.read();
-    const calls = Array.from({ length: Math.min(256, max - opened) }, (_, index) => {
+    const calls = Array.from({ length: Math.min(16, max - opened) }, (_, index) => {
       const stream = 1 + 2 * index;
       const body = frame(Buffer.alloc(0));
       const last = { type: frameTypes.data, flags: flags.endStream, stream, body };

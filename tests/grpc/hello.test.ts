@@ -228,7 +228,7 @@ test("S4: a worker id belongs to the token that used it, not to whoever says it"
   const owner = await server.worker("worker-acme", "w-7");
   const { task } = await owner.ask({ ready: {} });
   const { id, leaseToken } = task.task;
-  const stored = await server.api.core.broker.get("acme" as never, id);
+  const stored = await server.api.core.shard.get("acme" as never, id);
   const inside = stored?.task.place.in === "leased" ? stored.task.place.workerId : "";
 
   const strangers = [

@@ -58,7 +58,14 @@ export function methodCodec(root: protobuf.Root, service: string, method: string
   };
 }
 
-const additions = new Set(["instance", "errorCode", "traceParent", "traceState", "replayOf"]);
+const additions = new Set([
+  "instance",
+  "errorCode",
+  "traceParent",
+  "traceState",
+  "replayOf",
+  "deduplicated",
+]);
 
 /** Reflection has an `errorCode` of its own, which is a number; tokens are new in what has an `ok`. */
 function withoutAdditions(value: unknown): unknown {

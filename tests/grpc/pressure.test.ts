@@ -198,10 +198,10 @@ test("P5: acknowledgements that are large together come in several messages, in 
 
 /** Counts the results that are read. */
 function countReads(server: Server): { count: number } {
-  const { queue } = server.api.core;
+  const { broker } = server.api.core;
   const reads = { count: 0 };
-  const outcome = queue.outcome.bind(queue);
-  queue.outcome = (...of) => {
+  const outcome = broker.outcome.bind(broker);
+  broker.outcome = (...of) => {
     reads.count += 1;
     return outcome(...of);
   };

@@ -145,7 +145,7 @@ test("a stream that ends while its Readys are held by the limit leaves no timer 
   call.halfClose();
   assert.equal((await call.ended).code, "OK");
   await until(() => server.api.clock.timers <= before);
-  assert.equal(server.api.core.broker.claims.waiting.size, 0);
+  assert.equal(server.api.core.shard.claims.waiting.size, 0);
 });
 
 test("results and heartbeats on a stream are not limited", async (t) => {

@@ -37,6 +37,8 @@ export function frameBytes({ type, flags: bits = 0, stream = 0, body = nothing }
   return frame;
 }
 
+const settingsTaken = frameBytes({ type: frameTypes.settings, flags: flags.acknowledge });
+
 /** A field of a header block, spelled out and remembered by nobody. */
 export function field(name: string, value: string): Buffer {
   return Buffer.concat([Buffer.from([0]), text(name), text(value)]);
@@ -103,12 +105,28 @@ export class RawFrames {
     // The settings of the server come first, and hold from when they are acknowledged.
     await once(socket, "data");
     socket.pause();
-    socket.write(frameBytes({ type: frameTypes.settings, flags: flags.acknowledge }));
+    socket.write(settingsTaken);
     return connection;
   }
 
-  /** Reads and forgets what the server says. */
+  /** How often the server has changed its settings. */
+  settingsRead = 0;
+
+  /** Reads what the server says, acknowledges its settings and forgets the rest. */
   read(): void {
+    let rest = nothing;
+    this.socket.on("data", (chunk) => {
+      rest = Buffer.concat([rest, chunk]);
+      while (rest.length >= headerBytes) {
+        const end = headerBytes + rest.readUIntBE(0, 3);
+        if (rest.length < end) return;
+        if (rest[3] === frameTypes.settings && rest[4] === 0) {
+          this.socket.write(settingsTaken);
+          this.settingsRead += 1;
+        }
+        rest = rest.subarray(end);
+      }
+    });
     this.socket.resume();
   }
 

@@ -32,6 +32,8 @@ test("a task comes with every field", async (t) => {
           command: "Render",
           payload: Buffer.from('{"a":[1]}'),
           priority: 4,
+          scheduleId: "",
+          scheduledForMs: "0",
           webhook,
           maxAttempts: 7,
           status: "IN_PROGRESS",
@@ -253,7 +255,7 @@ test("a Ready that cannot be served is refused, and the stream goes on", async (
     await call.expectSilence();
     call.close();
   }
-  assert.equal(server.api.core.broker.claims.waiting.size, 0);
+  assert.equal(server.api.core.shard.claims.waiting.size, 0);
 });
 
 test("a lease of zero or less is the default one", async (t) => {
@@ -363,13 +365,13 @@ test("a task that comes back is served to whoever waits, with its attempt counte
 test("a bug in the server is told as such, and ends neither the stream nor the server", async (t) => {
   const server = await setup(t);
   const call = await server.worker();
-  const { broker } = server.api.core;
-  const claim = broker.claim.bind(broker);
-  broker.claim = () => assert.fail("broken on purpose");
+  const { shard } = server.api.core;
+  const claim = shard.claim.bind(shard);
+  shard.claim = () => assert.fail("broken on purpose");
   assert.deepEqual(await call.ask({ ready: {} }), {
     error: { code: "Internal", message: "internal error" },
   });
-  broker.claim = claim;
+  shard.claim = claim;
   assert.equal(server.api.lines.filter((line) => line.includes("broken on purpose")).length, 1);
   const id = await server.api.create();
   assert.equal((await call.ask({ ready: {} }))["task"].task.id, id);
@@ -377,21 +379,21 @@ test("a bug in the server is told as such, and ends neither the stream nor the s
 
 test("a bug that a task or a result meets costs only that one", async (t) => {
   const server = await setup(t);
-  const { broker } = server.api.core;
-  const enqueue = broker.enqueue.bind(broker);
-  const submit = broker.submit.bind(broker);
+  const { shard } = server.api.core;
+  const enqueue = shard.enqueue.bind(shard);
+  const submit = shard.submit.bind(shard);
   const producer = await server.producer();
-  broker.enqueue = () => assert.fail("broken on purpose");
+  shard.enqueue = () => assert.fail("broken on purpose");
   const refused = await producer.ask({ create: { seq: 1, command: "render", payload: "1" } });
   assert.equal(refused["createAck"].errorMessage, "internal error");
-  broker.enqueue = enqueue;
+  shard.enqueue = enqueue;
   const taken = await producer.ask({ create: { seq: 2, command: "render", payload: "1" } });
   const { taskId } = taken["createAck"];
   const worker = await server.worker();
   assert.equal((await worker.ask({ ready: {} }))["task"].task.id, taskId);
   const result = { result: { taskId, status: "COMPLETED" } };
-  broker.submit = () => assert.fail("broken on purpose");
+  shard.submit = () => assert.fail("broken on purpose");
   assert.equal((await worker.ask(result))["resultAck"].errorMessage, "internal error");
-  broker.submit = submit;
+  shard.submit = submit;
   assert.equal((await worker.ask(result))["resultAck"].ok, true);
 });

@@ -12,6 +12,7 @@ import { collectConnectionMetrics } from "../../packages/server/src/start/collec
 import { composeStreams } from "../../packages/server/src/start/compose.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { type Options, type RunningServer, until, World } from "../contract/setup.ts";
+import { keepLog } from "../test-results.ts";
 import { Call } from "./call.ts";
 import { type Fields, producerStream, type Reply, workerStream } from "./messages.ts";
 import { RawConnection } from "./raw-connection.ts";
@@ -40,7 +41,10 @@ export class Server {
       level: "debug",
       format: "json",
       nowMs: () => clock.nowMs(),
-      write: (line) => this.#logged.push(line),
+      write: (line) => {
+        this.#logged.push(line);
+        api.lines.push(line);
+      },
     });
     this.streams = composeStreams({
       core,
@@ -104,7 +108,7 @@ export class Server {
 
   /** How many tasks are ready, also those that are not durable yet. */
   readyNow(): number {
-    return this.api.core.broker.counts("acme" as never, "render").ready[0] ?? 0;
+    return this.api.core.shard.counts("acme" as never, "render").ready[0] ?? 0;
   }
 
   /** Holds back the next write of the log until the returned function is called. */
@@ -162,6 +166,9 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
   const world = new World({ ...options, settings });
   const server = new Server(await world.start());
   await server.listen();
-  t.after(() => server.stop());
+  t.after(() => {
+    keepLog(t, server.api.lines);
+    return server.stop();
+  });
   return server;
 }

@@ -68,7 +68,7 @@ test("a half-close while a claim is being written gives the task back", async (t
   const call = await server.worker();
   const release = server.holdWrites();
   call.send({ ready: {} });
-  await until(() => server.api.core.broker.leases.get(id as never) !== undefined);
+  await until(() => server.api.core.shard.leases.get(id as never) !== undefined);
   call.halfClose();
   assert.deepEqual(await call.ended, ok);
   assert.equal(call.unread.length, 0);
@@ -91,7 +91,7 @@ for (const [how, leave] of [
     await until(() => server.grpc.worker.streams === 1);
     const release = server.holdWrites();
     call.send(encode({ ready: {} }), encode({ ready: { count: 5 } }));
-    const { leases } = server.api.core.broker;
+    const { leases } = server.api.core.shard;
     await until(() => ids.every((id) => leases.get(id as never) !== undefined));
     if (leave === "cancel") call.stream.close();
     else connection.close();
@@ -211,7 +211,7 @@ test("P3: a task goes back also when giving it back meets a full disk", async (t
   const call = await server.worker();
   const release = server.holdWrites();
   call.send({ ready: {} });
-  await until(() => server.api.core.broker.leases.get(id as never) !== undefined);
+  await until(() => server.api.core.shard.leases.get(id as never) !== undefined);
   call.close();
   await until(() => server.grpc.worker.streams === 0);
   server.api.world.disk.failNext("write", "ENOSPC");
@@ -247,7 +247,7 @@ test("a shutdown ends streams with OK at once, also with Readys that wait", asyn
   assert.deepEqual(await worker.ended, ok);
   assert.deepEqual(await producer.ended, ok);
   assert.deepEqual(await silent.ended, ok);
-  assert.equal(server.api.core.broker.claims.waiting.size, 0);
+  assert.equal(server.api.core.shard.claims.waiting.size, 0);
   for (const each of [worker, producer, silent]) each.close();
   await closed;
 });

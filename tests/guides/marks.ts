@@ -50,11 +50,11 @@ export const marks = {
     checkedBy: "tests/guides/configuration.test.ts",
   },
   python: {
-    means: "A module of Python that tells webhooks from forgeries.",
+    means: "A module of Python: one that tells webhooks from forgeries, or one that the page runs.",
     checkedBy: "tests/guides/webhooks.test.ts",
   },
   go: {
-    means: "A package of Go that does the same.",
+    means: "A package of Go that does the same, or one that the page runs.",
     checkedBy: "tests/guides/webhooks.test.ts",
   },
   ini: {

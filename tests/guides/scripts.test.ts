@@ -2,7 +2,10 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { goCaches, noGo } from "../clients/go-tools.ts";
+import { pythonClientTools } from "../clients/python-tools.ts";
 import { root } from "../e2e/server-process.ts";
+import { noPostgres, PostgresServer } from "../outbox/postgres-server.ts";
 import type { Mark } from "./marks.ts";
 import { PageRun } from "./page-run.ts";
 import { blocksIn, pages } from "./pages.ts";
@@ -16,9 +19,34 @@ const scripts: readonly Mark[] = [
 
 /** What has to be there before a page begins; false, with the reason told, where it cannot be. */
 const before: Readonly<Record<string, (t: TestContext, run: PageRun) => Promise<boolean>>> = {
+  "docs/guide/enqueue-in-your-transaction.md": async (t, { env }) => {
+    if (noPostgres !== false) {
+      t.skip(noPostgres);
+      return false;
+    }
+    const postgres = await PostgresServer.open();
+    t.after(() => postgres.dispose());
+    env["DATABASE_URL"] = postgres.database.url;
+    return true;
+  },
   "docs/guide/http-api.md": async (_t, { directory }) => {
     symlinkSync(join(root, "examples"), join(directory, "examples"));
     return true;
+  },
+  "docs/guide/go.md": async (t, { directory, env }) => {
+    if (noGo !== false) {
+      t.skip(noGo);
+      return false;
+    }
+    symlinkSync(join(root, "clients"), join(directory, "clients"));
+    Object.assign(env, goCaches());
+    return true;
+  },
+  "docs/guide/python.md": async (t, { env }) => {
+    const tools = await pythonClientTools();
+    if ("path" in tools) env["GUIDE_PYTHON"] = tools.path;
+    else t.skip(tools.missing);
+    return "path" in tools;
   },
   "docs/guide/migration-from-bullmq.md": async (t, { env }) => {
     const redis = await startRedisFor(t);

@@ -36,7 +36,7 @@ test("systemd finds nothing wrong with the unit", async (t) => {
   const [block, ...others] = blocksOf("ini");
   assert.ok(block !== undefined && others.length === 0);
   assert.equal(await complaints(block.text), "");
-  const mistyped = block.text.replace("KillMode=mixed", "KillMode=gentle");
+  const mistyped = block.text.replace("KillMode=process", "KillMode=gentle");
   assert.match(await complaints(mistyped), /kill mode .*gentle/);
   const unknown = block.text.replace("RestartSec=", "RestartSeconds=");
   assert.match(await complaints(unknown), /RestartSeconds/);

@@ -62,7 +62,9 @@ test("every block compiles", async (t) => {
   writeFileSync(config, JSON.stringify({ compilerOptions, files }));
   const tsc = join(root, "node_modules/typescript/bin/tsc");
   const failed = ({ stdout }: { stdout: string }): never => assert.fail(stdout);
-  await run(process.execPath, [tsc, "-b", "packages/client"], { cwd: root }).catch(failed);
+  await run(process.execPath, [tsc, "-b", "packages/client", "packages/outbox"], {
+    cwd: root,
+  }).catch(failed);
   await run(process.execPath, [tsc, "-p", config]).catch(failed);
 });
 

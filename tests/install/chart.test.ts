@@ -4,11 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { type ExecFileException, execFile, spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { loadConfig, parseDocument } from "../../packages/server/src/exports/config/index.ts";
-import { natsBinary } from "../cluster/nats-binary.ts";
 import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { imageOf } from "./dockerfile.ts";
 import { composeReader, objectReader, schemaOf } from "./object-schemas.ts";
@@ -64,7 +63,6 @@ const given = ["--set-json", `secrets=${JSON.stringify(secrets)}`];
 const clusterSecrets = {
   ...secrets,
   CODEQ_CLUSTER_SECRET: "a-secret-of-all-nodes-of-the-cluster",
-  NATS_PASSWORD: "ofTheLogServers",
 };
 const inCluster = [
   ...["--set", "cluster.enabled=true"],
@@ -209,28 +207,21 @@ test("certificates change the probes, and only one service is scraped", {
   );
 });
 
-test("a cluster has three nodes and three log servers, and Kubernetes knows every field", {
+test("a cluster has three nodes, and Kubernetes knows every field", {
   skip: needsHelm || needsKubernetes,
 }, async () => {
-  const { text, of } = await objects(...inCluster, "--set", "cluster.log.storageClassName=fast");
+  const { text, of } = await objects(...inCluster);
   assert.deepEqual(known?.(text).sort(), [
     "ConfigMap codeq-config",
-    "ConfigMap codeq-log",
     "PodDisruptionBudget codeq",
-    "PodDisruptionBudget codeq-log",
     "Secret codeq-secrets",
     "Service codeq",
-    "Service codeq-log-pods",
     "Service codeq-pods",
     "StatefulSet codeq",
-    "StatefulSet codeq-log",
   ]);
   assert.equal(of("StatefulSet", "codeq", "spec.replicas"), 3);
-  assert.equal(of("StatefulSet", "codeq-log", "spec.replicas"), 3);
   // Nodes that are not ready have to find each other to become so.
-  for (const service of ["codeq-pods", "codeq-log-pods"]) {
-    assert.equal(of("Service", service, "spec.publishNotReadyAddresses"), true);
-  }
+  assert.equal(of("Service", "codeq-pods", "spec.publishNotReadyAddresses"), true);
   const graceSeconds = Number(of("StatefulSet", "codeq", `${pod}.terminationGracePeriodSeconds`));
   const [, sleeps] = of(
     "StatefulSet",
@@ -245,7 +236,6 @@ test("every pod of a cluster is a node that the server takes", { skip: needsHelm
   const variables = of("StatefulSet", "codeq", `${container}.env`) as Record<string, string>[];
   const own = Object.fromEntries(variables.map(({ name, value = "" }) => [name, value]));
   for (const at of [0, 1, 2]) {
-    const { NATS_PASSWORD: password } = clusterSecrets;
     const loaded = loadConfig({
       argv: [],
       env: {
@@ -254,47 +244,15 @@ test("every pod of a cluster is a node that the server takes", { skip: needsHelm
         ...clusterSecrets,
         CODEQ_ALLOW_PRODUCER_AS_WORKER: "true",
         CODEQ_NODE_ID: `codeq-${at}`,
-        CODEQ_NATS_URLS: (own["CODEQ_NATS_URLS"] ?? "").replaceAll("$(NATS_PASSWORD)", password),
       },
       readFile: () => "",
     });
     assert.ok(loaded.ok, JSON.stringify(loaded));
-    const { clusterMembers, clusterBootstrap, natsUrls } = loaded.config;
+    const { clusterMembers, clusterBootstrap } = loaded.config;
     const address = `codeq-${at}.codeq-pods.default.svc.cluster.local:7000`;
     assert.ok(clusterMembers.split(",").includes(`codeq-${at}=${address}`), clusterMembers);
-    assert.equal(clusterBootstrap, true);
-    const url = `nats://codeq:${password}@codeq-log-${at}.codeq-log-pods.default.svc.cluster.local:4222`;
-    assert.ok(natsUrls.split(",").includes(url), natsUrls);
+    assert.equal(clusterBootstrap, "codeq-0", "one node begins the cluster");
   }
-});
-
-const nats = natsBinary();
-const needsNats = "missing" in nats ? nats.missing : false;
-
-/** Whether nats-server takes a configuration; rejects with what it says. */
-async function checkNats(text: string): Promise<void> {
-  const path = join(building.path, "nats.conf");
-  writeFileSync(path, text);
-  const env = { ...process.env, ...clusterSecrets, POD_NAME: "codeq-log-0", LOG_NAME: "log-a" };
-  await run("path" in nats ? nats.path : "", ["-t", "-c", path], env);
-}
-
-test("nats-server takes the configurations of chart and compose file, which sync always", {
-  skip: needsHelm || needsNats,
-}, async () => {
-  const { of } = await objects(...inCluster);
-  const chartConfig = (of("ConfigMap", "codeq-log", "data") as Record<string, string>)["nats.conf"];
-  const inFile = at(read(readFileSync(composeCluster, "utf8")), "configs.nats.content") as string;
-  // As compose does.
-  const composeConfig = inFile
-    .replaceAll(/\$\{NATS_PASSWORD\}/g, clusterSecrets.NATS_PASSWORD)
-    .replaceAll("$$", "$");
-  for (const text of [chartConfig ?? "", composeConfig]) {
-    await checkNats(text);
-    assert.match(text, /^ *sync_interval: always$/m);
-    assert.match(text, /^max_payload: 8MB$/m);
-  }
-  await assert.rejects(checkNats("jetstream { sync_interval: sometimes }"), /sync_interval/);
 });
 
 for (const [what, args, text] of [
@@ -354,8 +312,8 @@ test("Compose takes the file of a cluster, and asks for its secrets", {
 }, () => {
   const text = readFileSync(composeCluster, "utf8");
   const names = Object.keys(composed?.(text, clusterSecrets).services ?? {});
-  assert.deepEqual(names.sort(), ["log-a", "log-b", "log-c", "node-a", "node-b", "node-c"]);
-  assert.throws(() => composed?.(text, secrets), /CODEQ_CLUSTER_SECRET|NATS_PASSWORD/);
+  assert.deepEqual(names.sort(), ["node-a", "node-b", "node-c"]);
+  assert.throws(() => composed?.(text, secrets), /CODEQ_CLUSTER_SECRET/);
 });
 
 test("the nodes of the compose file are nodes that the server takes", () => {
@@ -368,9 +326,7 @@ test("the nodes of the compose file are nodes that the server takes", () => {
     const environment = Object.fromEntries(
       Object.entries(written).map(([name, value]) => [
         name,
-        value
-          .replace(/\$\{CODEQ_CLUSTER_BOOTSTRAP:-(\w+)\}/, "$1")
-          .replace(/\$\{NATS_PASSWORD.*?\}/g, clusterSecrets.NATS_PASSWORD),
+        value.replace(/\$\{CODEQ_CLUSTER_BOOTSTRAP:-(\w*)\}/, "$1"),
       ]),
     );
     const loaded = loadConfig({
@@ -380,7 +336,7 @@ test("the nodes of the compose file are nodes that the server takes", () => {
     });
     assert.ok(loaded.ok, JSON.stringify(loaded));
     assert.equal(loaded.config.nodeId, id);
-    assert.equal(loaded.config.clusterBootstrap, false);
+    assert.equal(loaded.config.clusterBootstrap, "");
     volumes.add((at(node, "volumes") as string[])[0] ?? "");
   }
   assert.equal(volumes.size, 3, "every node has a volume of its own");

@@ -92,6 +92,14 @@ test("it says which version it is, and prints nothing else", { skip }, async (t)
   assert.equal(stderr, "");
 });
 
+test("the connection of the outbox to Postgres is inside", { skip }, async (t) => {
+  const { codeq } = setup(t);
+  assert.match((await codeq("outbox", "sql")).stdout, /CREATE TABLE IF NOT EXISTS codeq_outbox/);
+  // Nobody listens on this port.
+  const asked = codeq("outbox", "status", "--database-url", "postgres://shop@127.0.0.1:1/shop");
+  await assert.rejects(asked, /Postgres: connect ECONNREFUSED/);
+});
+
 test("shards run in threads, keep what they were given, and leave no temporary files", {
   skip,
 }, async (t) => {

@@ -21,6 +21,7 @@ import { after, type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { loadConfig } from "../../packages/server/src/exports/config/index.ts";
 import { builtExecutable } from "../built-once.ts";
+import { etcdBinary } from "../cluster/etcd-binary.ts";
 import { Child, root, temporaryDirectory } from "../e2e/server-process.ts";
 import { imageOf } from "./dockerfile.ts";
 import { runBlocks } from "./page-blocks.ts";
@@ -32,6 +33,7 @@ const mayIsolate =
   process.arch === "x64" && spawnSync("unshare", [...namespaces, "true"]).status === 0;
 const skip = mayIsolate ? false : "this machine does not allow namespaces, or is not Linux x64";
 
+const etcd = mayIsolate ? etcdBinary() : { missing: "" };
 const making = temporaryDirectory();
 after(() => making.dispose());
 if (mayIsolate) await makeRoot(making.path);
@@ -44,6 +46,9 @@ async function makeRoot(folder: string): Promise<void> {
   copyFileSync(await builtExecutable(), executable);
   const native = "node_modules/classic-level/prebuilds/linux-x64/classic-level.node";
   cpSync(join(root, native), join(out, "classic-level.node"));
+  // Where etcd cannot be had, the image is tried without a program that one server does not use.
+  if ("path" in etcd) copyFileSync(etcd.path, join(out, "etcd"));
+  else writeFileSync(join(out, "etcd"), "");
   mkdirSync(join(out, "data"));
   const at = (path: string): string => join(folder, "root", path);
   for (const path of ["dev", "proc", "tmp", "etc"]) mkdirSync(at(path), { recursive: true });

@@ -224,22 +224,22 @@ class ClusterRun {
   }
 
   #act(): void {
-    const queue = this.#queue();
-    if (queue === undefined) return;
+    const broker = this.#queue();
+    if (broker === undefined) return;
     const draw = this.#random.next();
-    if (draw < 0.35) this.#create(queue);
-    else if (draw < 0.6) this.#claim(queue);
-    else if (draw < 0.75) this.#read(queue);
-    else this.#work(queue);
+    if (draw < 0.35) this.#create(broker);
+    else if (draw < 0.6) this.#claim(broker);
+    else if (draw < 0.75) this.#read(broker);
+    else this.#work(broker);
   }
 
-  #create(queue: Router): void {
+  #create(broker: Router): void {
     const random = this.#random;
     const tenantId = random.pick(tenants);
     const idempotencyKey = random.next() < 0.4 ? `key-${random.int(40)}` : "";
     const priority = random.int(3);
     const fields = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000 };
-    create(queue, fields).done.then(
+    create(broker, fields).done.then(
       ({ task }) => {
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
@@ -253,7 +253,7 @@ class ClusterRun {
     );
   }
 
-  #claim(queue: Router): void {
+  #claim(broker: Router): void {
     const random = this.#random;
     const claim = new AskedClaim({
       tenantId: random.pick(tenants),
@@ -264,16 +264,16 @@ class ClusterRun {
       count: 1 + random.int(3),
       waitMs: random.next() < 0.3 ? 0 : random.int(6000),
     });
-    this.#ask(queue, claim);
+    this.#ask(broker, claim);
   }
 
-  #ask(queue: Router, claim: AskedClaim): void {
+  #ask(broker: Router, claim: AskedClaim): void {
     const askedAt = this.ledger.now;
     claim.asked.done.then(
       (tasks) => this.#given(claim, tasks, askedAt),
       () => {},
     );
-    queue.claim(claim);
+    broker.claim(claim);
   }
 
   #given(claim: AskedClaim, tasks: readonly ClaimedTask[], askedAt: number): void {
@@ -285,13 +285,13 @@ class ClusterRun {
     }
   }
 
-  #read(queue: Router): void {
+  #read(broker: Router): void {
     const ids = [...this.ledger.tasks.keys()];
     if (ids.length === 0) return;
     const id = this.#random.pick(ids);
     const { tenantId } = this.ledger.tasks.get(id) as Known;
     const before = this.ledger.before(id);
-    queue.get(tenantId, id).then(
+    broker.get(tenantId, id).then(
       (found) => {
         this.reads += 1;
         this.ledger.read(id, found?.task, before);
@@ -300,7 +300,7 @@ class ClusterRun {
     );
   }
 
-  #work(queue: Router): void {
+  #work(broker: Router): void {
     const random = this.#random;
     const at = random.int(Math.max(this.#held.length, 1));
     const held = this.#held[at];
@@ -308,12 +308,12 @@ class ClusterRun {
     const mine = ownedBy(held);
     const draw = random.next();
     if (draw < 0.2) {
-      this.#expect(held, heartbeat(queue, mine, leaseMs).done);
+      this.#expect(held, heartbeat(broker, mine, leaseMs).done);
       return;
     }
     this.#held.splice(at, 1);
-    if (draw >= 0.35) this.#submit(queue, held);
-    else this.#expect(held, nack(queue, mine, { delaySeconds: random.int(3), reason: "" }).done);
+    if (draw >= 0.35) this.#submit(broker, held);
+    else this.#expect(held, nack(broker, mine, { delaySeconds: random.int(3), reason: "" }).done);
   }
 
   /** Whoever is told that its word counted had the lease. */
@@ -326,8 +326,8 @@ class ClusterRun {
     );
   }
 
-  #submit(queue: Router, held: Held): void {
-    const { done } = submit(queue, ownedBy(held), success);
+  #submit(broker: Router, held: Held): void {
+    const { done } = submit(broker, ownedBy(held), success);
     this.#expect(held, done);
     done.then(
       () => {
@@ -386,7 +386,7 @@ class ClusterRun {
     return broker?.store.task(id)?.place.in ?? "gone";
   }
 
-  #claimAll(queue: Router, tenantId: TenantId): void {
+  #claimAll(broker: Router, tenantId: TenantId): void {
     const claim = new AskedClaim({
       tenantId,
       workerId: "w-last" as WorkerId,
@@ -395,7 +395,7 @@ class ClusterRun {
       count: 10,
       waitMs: 0,
     });
-    this.#ask(queue, claim);
+    this.#ask(broker, claim);
   }
 
   /** All replicas hold the same, byte for byte. */

@@ -113,7 +113,7 @@ test("a full log: changes are refused, and made again when it has room", async (
   log.bytesMax = log.bytes;
   const refused = await ask(world, leader);
   assert.equal(refused.code, "disk_full");
-  assert.match(problemOf(leader), /log of this shard is full.*trimmed.*max_bytes/);
+  assert.match(problemOf(leader), /log of this shard is full.*trimmed.*clusterLogBytes/);
   log.bytesMax = Number.POSITIVE_INFINITY;
   await world.clock.advance(10_000);
   await assertFound(world, [before, await created(world, await leaderOf(world))]);

@@ -77,7 +77,7 @@ const plantedBugs: readonly PlantedBug[] = [
     from: 'return { kind: "unknown", why: (error as Error).message };',
     to: 'return { kind: "kept" };',
     seed: 10,
-    says: /given out twice|went back|not found|a read says/,
+    says: /given out twice|went back|not found|a read says|gone in the end/,
   },
   {
     bug: "a deposed leader goes on as if it led",
@@ -94,6 +94,14 @@ const plantedBugs: readonly PlantedBug[] = [
     to: "",
     seed: 22,
     says: /gone in the end|do not agree|is diverged/,
+  },
+  {
+    bug: "the answer of a server that is behind is taken as a proof of loss",
+    file: `${log}/replica.ts`,
+    from: "const { last } = await this.#parts.shared.bounds();",
+    to: "const last = this.#place.slot - 1 + Math.min(1, (await this.#parts.shared.read(this.#place.slot)).length);",
+    seed: 1,
+    says: /is diverged|do not agree who leads|gone in the end/,
   },
   {
     bug: "a node that may have been deposed answers reads",

@@ -3,7 +3,7 @@
  * It is the model that the store is compared with and the history that the checkers read. A record
  * that was not kept is taken out again, so the ledger always stands where the log stands.
  */
-import { lapsed, queueOf, type Task, type TaskId } from "@codeq/queue";
+import { isFailure, lapsed, queueOf, type Task, type TaskId } from "@codeq/queue";
 import { type DecodedOp, decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
 import { tasksPrefix } from "../../packages/server/src/core/store/keys.ts";
 import { decodeResult, readTask } from "../../packages/server/src/core/store/task-codec.ts";
@@ -181,6 +181,7 @@ function textsOf(key: string, value: Buffer): string[] {
 function kindOf(before: Task | undefined, after: Task | undefined): EventKind {
   if (after === undefined) return "remove";
   if (before === undefined) return "create";
+  if (isFailure(before) && after.place.in === "ready") return "replay";
   const move = `${before.place.in}-${after.place.in}`;
   const kind = kinds.get(move) ?? "other";
   return kind === "cancel" && after.error === lapsed ? "lapse" : kind;
@@ -194,7 +195,6 @@ const kinds: ReadonlyMap<string, EventKind> = new Map([
   ["leased-ready", "comeback"],
   ["leased-delayed", "comeback"],
   ["leased-dead", "bury"],
-  ["dead-ready", "replay"],
   ["ready-done", "cancel"],
   ["delayed-done", "cancel"],
   ["ready-ready", "edit"],

@@ -79,6 +79,7 @@ function quotasFor(random: SimRandom): Quotas {
     storedBytes: random.pick([1500, 10_000, all]),
     requestsPerSecond: random.pick([20, all]),
     concurrentLeases: random.pick([1, 3, 10, all]),
+    queues: all,
   });
   const tenants = new Map([["acme", drawn()]]);
   return { default: drawn(), tenants: tenants.set("globex", noQuotas.default) };
@@ -155,6 +156,7 @@ function configFor(random: SimRandom, durability: Config["durability"]): Config 
     artifactSweepSeconds: 60,
     retentionSeconds: random.pick([30, 120, 3600]),
     dlqRetentionSeconds: random.pick([0, 20, 600]),
+    idempotencySeconds: random.fork("keys").pick([0, 60, 604_800]),
     producerAuth: [{ type: "static", tokens: producerTokens }],
     workerAuth: [{ type: "static", tokens: workers.map(workerToken) }],
     allowProducerAsWorker: random.next() < 0.2,

@@ -7,7 +7,7 @@ import { FaultError, opKinds } from "@codeq/engine";
 import { type Change, changeOf, type Task, type TaskExtras } from "@codeq/queue";
 import { checksumBytes, seal, sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
-import { GroupOutcome } from "../../packages/server/src/core/broker/group-outcome.ts";
+import { GroupAnswers } from "../../packages/server/src/core/broker/group-answers.ts";
 import type { QueueState } from "../../packages/server/src/core/broker/queue-state.ts";
 import type { Waiter } from "../../packages/server/src/core/broker/verbs.ts";
 import type { Explained } from "../../packages/server/src/core/search/explained.ts";
@@ -50,9 +50,9 @@ function readTasks({ store }: Core, different: Partial<TaskExtras>): void {
 }
 
 /** Has the broker explain tasks differently. */
-function explainWith({ broker }: Core, different: () => Partial<Explained>): void {
-  const explain = broker.explain.bind(broker);
-  broker.explain = async (of) => {
+function explainWith({ shard }: Core, different: () => Partial<Explained>): void {
+  const explain = shard.explain.bind(shard);
+  shard.explain = async (of) => {
     const explained = await explain(of);
     return explained && { ...explained, ...different() };
   };
@@ -100,7 +100,7 @@ function falseGroup(): Group {
 }
 
 /** Calls a function for every queue before it is used. */
-function onQueue({ broker: { queues } }: Core, change: (queue: QueueState) => void): void {
+function onQueue({ shard: { queues } }: Core, change: (queue: QueueState) => void): void {
   const changed = new WeakSet<QueueState>();
   const queueOf = queues.queue.bind(queues);
   queues.queue = (tenantId, name) => {
@@ -225,9 +225,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "conservation",
     bug: "a sweep removes tasks that wait",
     plants: {
-      core: ({ broker, store }, world) => {
-        const enqueue = broker.enqueue.bind(broker);
-        broker.enqueue = (input, waiter, item) => {
+      core: ({ shard, store }, world) => {
+        const enqueue = shard.enqueue.bind(shard);
+        shard.enqueue = (input, waiter, item) => {
           const [first] = world.ledger.tasks.keys();
           const task = first === undefined ? undefined : store.task(first);
           if (task?.place.in === "ready") store.commit([changeOf(task, undefined, "deleted")]);
@@ -306,7 +306,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "leases end long before their time",
     seed: 2,
     plants: {
-      core: ({ broker: { leases } }) => {
+      core: ({ shard: { leases } }) => {
         const add = leases.add.bind(leases);
         leases.add = (task, leastMs) => {
           add(task, leastMs);
@@ -333,7 +333,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "leases run out while the server is stopped",
     seed: 3,
     plants: {
-      core: ({ broker: { leases } }) => {
+      core: ({ shard: { leases } }) => {
         leases.prolong = () => {};
       },
     },
@@ -343,7 +343,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a long stall only gives back its own time",
     seed: 3,
     plants: {
-      core: ({ broker: { leases } }) => {
+      core: ({ shard: { leases } }) => {
         const prolong = leases.prolong.bind(leases);
         leases.prolong = (stalledMs) => {
           for (let left = stalledMs; left > 0; left -= 500) prolong(Math.min(left, 500));
@@ -356,16 +356,16 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "whoever submits is taken for the owner",
     seed: 2,
     plants: {
-      core: ({ broker }) => {
-        const submit = broker.submit.bind(broker);
+      core: ({ shard }) => {
+        const submit = shard.submit.bind(shard);
         const holderOf = (of: Parameters<typeof submit>[0]) => {
-          const place = broker.store.task(of.id)?.place;
+          const place = shard.store.task(of.id)?.place;
           return place?.in === "leased" ? { ...of, owner: { workerId: place.workerId } } : of;
         };
-        broker.submit = (of, submission, waiter, item) =>
+        shard.submit = (of, submission, waiter, item) =>
           submit(holderOf(of), submission, waiter, item);
-        const mayFinish = broker.mayFinish.bind(broker);
-        broker.mayFinish = (of, how) => mayFinish(holderOf(of), how);
+        const mayFinish = shard.mayFinish.bind(shard);
+        shard.mayFinish = (of, how) => mayFinish(holderOf(of), how);
       },
     },
   },
@@ -374,9 +374,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a token from an earlier claim is good enough for a heartbeat",
     seed: 2,
     plants: {
-      core: ({ broker }) => {
-        const heartbeat = broker.heartbeat.bind(broker);
-        broker.heartbeat = (of, leaseMs, waiter, item) =>
+      core: ({ shard }) => {
+        const heartbeat = shard.heartbeat.bind(shard);
+        shard.heartbeat = (of, leaseMs, waiter, item) =>
           heartbeat({ ...of, owner: { workerId: of.owner.workerId } }, leaseMs, waiter, item);
       },
     },
@@ -385,9 +385,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "terminalIsFinal",
     bug: "a repeated submit puts the task back",
     plants: {
-      core: ({ broker, store }) => {
-        const submit = broker.submit.bind(broker);
-        broker.submit = (of, submission, waiter, item) => {
+      core: ({ shard, store }) => {
+        const submit = shard.submit.bind(shard);
+        shard.submit = (of, submission, waiter, item) => {
           const task = store.task(of.id);
           if (task?.place.in === "done" && store.state === "open") {
             const ready: Task = { ...task, place: { in: "ready", seq: 1e6 } };
@@ -403,9 +403,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a repeated submit replaces the result",
     seed: 2,
     plants: {
-      core: ({ broker, store }) => {
-        const submit = broker.submit.bind(broker);
-        broker.submit = (of, submission, waiter, item) => {
+      core: ({ shard, store }) => {
+        const submit = shard.submit.bind(shard);
+        shard.submit = (of, submission, waiter, item) => {
           submit(
             of,
             submission,
@@ -430,7 +430,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "fifo",
     bug: "the second in line is taken before the first",
     plants: {
-      core: ({ broker: { queues } }) => {
+      core: ({ shard: { queues } }) => {
         const take = queues.take.bind(queues);
         queues.take = (queue, priority) => {
           const first = take(queue, priority);
@@ -460,9 +460,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "notBeforeDue",
     bug: "the delay of a new task is forgotten",
     plants: {
-      core: ({ broker }) => {
-        const enqueue = broker.enqueue.bind(broker);
-        broker.enqueue = (input, waiter, item) =>
+      core: ({ shard }) => {
+        const enqueue = shard.enqueue.bind(shard);
+        shard.enqueue = (input, waiter, item) =>
           enqueue({ ...input, visibleMs: undefined }, waiter, item);
       },
     },
@@ -471,14 +471,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "notBeforeDue",
     bug: "tasks are promoted a second too early",
     plants: {
-      core: ({ broker }) => {
-        const first = broker.delayed.first.bind(broker.delayed);
-        broker.delayed.first = () => {
+      core: ({ shard }) => {
+        const first = shard.delayed.first.bind(shard.delayed);
+        shard.delayed.first = () => {
           const item = first();
           const id = item?.id;
           if (item !== undefined && id !== undefined) {
             setImmediate(() => {
-              if (broker.store.state === "open") void broker.promote([{ id, number: item.dueMs }]);
+              if (shard.store.state === "open") void shard.promote([{ id, number: item.dueMs }]);
             });
           }
           return item;
@@ -490,7 +490,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "promotedInTime",
     bug: "the ticker learns of delayed tasks half a second late",
     plants: {
-      core: ({ broker: { delayed } }, world) => {
+      core: ({ shard: { delayed } }, world) => {
         const first = delayed.first.bind(delayed);
         delayed.first = () => {
           const item = first();
@@ -549,11 +549,27 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     checker: "oneTaskPerKey",
+    bug: "an idempotency key is forgotten with its task",
+    plants: {
+      core: ({ store }) => {
+        store.keyUntilMs = () => undefined;
+      },
+    },
+  },
+  {
+    checker: "keysMatchRecords",
+    bug: "the key of a deleted task has no time",
+    plants: {
+      kv: (kv) => withBatch(kv, (_kind, key) => !key.startsWith("codeq/kept-keys/")),
+    },
+  },
+  {
+    checker: "oneTaskPerKey",
     bug: "a key is answered whatever the request says",
     plants: {
-      core: ({ broker, store }) => {
-        const enqueue = broker.enqueue.bind(broker);
-        broker.enqueue = (input, waiter, item) => {
+      core: ({ shard, store }) => {
+        const enqueue = shard.enqueue.bind(shard);
+        shard.enqueue = (input, waiter, item) => {
           const entry = store.idempotency(input.tenantId, input.idempotencyKey);
           const known = entry && { command: entry.queue, payloadHash: entry.payloadHash };
           enqueue({ ...input, ...known }, waiter, item);
@@ -565,9 +581,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "tenantsAreApart",
     bug: "reading a task does not look at the tenant",
     plants: {
-      core: ({ broker }) => {
-        const get = broker.get.bind(broker);
-        broker.get = (tenantId, id) => get(broker.store.task(id)?.tenantId ?? tenantId, id);
+      core: ({ shard }) => {
+        const get = shard.get.bind(shard);
+        shard.get = (tenantId, id) => get(shard.store.task(id)?.tenantId ?? tenantId, id);
       },
     },
   },
@@ -592,6 +608,19 @@ export const plantedBugs: readonly PlantedBug[] = [
           const addLeased = queue.addLeased.bind(queue);
           queue.addLeased = (change) => addLeased(Math.max(change, 0));
         }),
+    },
+  },
+  {
+    checker: "counters",
+    bug: "a failure that left stays in the counter of its group",
+    plants: {
+      engine: (options) => ({
+        ...options,
+        derive: (unflushed, get) =>
+          options
+            .derive(unflushed, get)
+            .filter(({ key, value }) => !key.startsWith("codeq/failure-counts/") || value),
+      }),
     },
   },
   {
@@ -641,7 +670,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "quotasHold",
     bug: "a batch claim gets all that it asks for as long as there is one lease left",
     plants: {
-      core: ({ broker: { quotas } }) => {
+      core: ({ shard: { quotas } }) => {
         const left = quotas.leasesLeft.bind(quotas);
         quotas.leasesLeft = (tenantId) => (left(tenantId) > 0 ? 1000 : 0);
       },
@@ -651,7 +680,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "quotasHold",
     bug: "whoever is over its quota may still create",
     plants: {
-      core: ({ broker: { quotas } }) => {
+      core: ({ shard: { quotas } }) => {
         quotas.exceededByTask = () => undefined;
       },
     },
@@ -678,9 +707,9 @@ export const plantedBugs: readonly PlantedBug[] = [
           const group = commit(changes);
           const wait = group.wait.bind(group);
           group.wait = (outcome) => {
-            if (!(outcome instanceof GroupOutcome)) return wait(outcome);
+            if (!(outcome instanceof GroupAnswers)) return wait(outcome);
             // Whoever asked is still answered in time.
-            const answers = new GroupOutcome(() => {});
+            const answers = new GroupAnswers(() => {});
             outcome.answer = (waiter, answer, item) => answers.answer(waiter, answer, item);
             queueMicrotask(() => outcome.durable());
             wait(answers);
@@ -724,17 +753,17 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a submit that is refused ends the task all the same",
     seed: 2,
     plants: {
-      core: ({ broker }) => {
-        const mayFinish = broker.mayFinish.bind(broker);
-        const submit = broker.submit.bind(broker);
-        broker.mayFinish = (of, how) => {
+      core: ({ shard }) => {
+        const mayFinish = shard.mayFinish.bind(shard);
+        const submit = shard.submit.bind(shard);
+        shard.mayFinish = (of, how) => {
           const outcome = mayFinish(of, how);
           const isRefused = typeof outcome === "string" && outcome !== "task_unknown";
           return isRefused ? { isRepeat: false } : outcome;
         };
-        broker.submit = (of, submission, waiter, item) => {
+        shard.submit = (of, submission, waiter, item) => {
           const asHolder = (): void => {
-            const place = broker.store.task(of.id)?.place;
+            const place = shard.store.task(of.id)?.place;
             if (place?.in !== "leased") return;
             submit({ ...of, owner: { workerId: place.workerId } }, submission, nobody);
           };
@@ -748,11 +777,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a refused abandon gives the task back",
     seed: 4,
     plants: {
-      core: ({ broker }) => {
-        const abandon = broker.abandon.bind(broker);
-        broker.abandon = (of, request, waiter, item) => {
+      core: ({ shard }) => {
+        const abandon = shard.abandon.bind(shard);
+        shard.abandon = (of, request, waiter, item) => {
           const asHolder = (): void => {
-            const place = broker.store.task(of.id)?.place;
+            const place = shard.store.task(of.id)?.place;
             if (place?.in !== "leased") return;
             abandon({ ...of, owner: { workerId: place.workerId } }, request, nobody);
           };
@@ -793,8 +822,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "noInternalError",
     bug: "a nack of a task without a reason throws",
     plants: {
-      core: ({ broker }) => {
-        broker.nack = () => {
+      core: ({ shard }) => {
+        shard.nack = () => {
           throw new TypeError("planted");
         };
       },
@@ -856,9 +885,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "files are removed before the task that names them",
     seed: 4,
     plants: {
-      core: ({ broker }, world) => {
-        const remove = broker.delete.bind(broker);
-        broker.delete = async (tasks) => {
+      core: ({ shard }, world) => {
+        const remove = shard.delete.bind(shard);
+        shard.delete = async (tasks) => {
           await world.artifacts.removalOf(tasks.map(({ id }) => id))();
           await new Promise<void>((resolve) => {
             world.clock.after(1000, resolve);
@@ -883,10 +912,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a job replays a task again when it is dead again, and the task does not remember it",
     plants: {
       core: (core) => {
-        const { broker } = core;
+        const { shard } = core;
         const jobs = new Map<string, string>();
-        const act = broker.act.bind(broker);
-        broker.act = (of, action) => {
+        const act = shard.act.bind(shard);
+        shard.act = (of, action) => {
           if (action.kind !== "replay") return act(of, action);
           if (action.job !== undefined) jobs.set(of.id, action.job);
           return act(of, { kind: "replay" });
@@ -895,7 +924,7 @@ export const plantedBugs: readonly PlantedBug[] = [
           const { after } = change;
           const job = after?.place.in === "dead" ? jobs.get(after.id) : undefined;
           if (after !== undefined && job !== undefined) {
-            const again = (): Promise<unknown> => broker.act(after, { kind: "replay", job });
+            const again = (): Promise<unknown> => shard.act(after, { kind: "replay", job });
             setImmediate(() => void again().catch(() => {}));
           }
           return change;
@@ -907,10 +936,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "replays",
     bug: "a replay is answered and not carried out",
     plants: {
-      core: ({ broker }) => {
-        const act = broker.act.bind(broker);
-        broker.act = async (of, action) => {
-          const task = broker.store.task(of.id);
+      core: ({ shard }) => {
+        const act = shard.act.bind(shard);
+        shard.act = async (of, action) => {
+          const task = shard.store.task(of.id);
           const isLie = action.kind === "replay" && task?.place.in === "dead";
           if (!isLie || task.tenantId !== of.tenantId) return act(of, action);
           const place = { in: "ready", seq: 1 } as const;
@@ -923,12 +952,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "replays",
     bug: "a filter replays the dead letters of every tenant",
     plants: {
-      core: ({ broker }) => {
-        const act = broker.act.bind(broker);
-        broker.act = async (of, action) => {
-          const others = [...broker.queues.all()].filter(({ counts }) => counts.dead > 0);
+      core: ({ shard }) => {
+        const act = shard.act.bind(shard);
+        shard.act = async (of, action) => {
+          const others = [...shard.queues.all()].filter(({ counts }) => counts.dead > 0);
           for (const queue of others) {
-            const ids = await broker.store.idsIn(queue, { place: "dead", limit: 1 });
+            const ids = await shard.store.idsIn(queue, { place: "dead", limit: 1 });
             for (const id of ids) await act({ tenantId: queue.tenantId, id }, action);
           }
           return act(of, action);
@@ -941,7 +970,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a search leaves out the first task of a queue",
     seed: 18,
     plants: {
-      core: ({ broker: { store } }) => {
+      core: ({ shard: { store } }) => {
         const idsIn = store.idsIn.bind(store);
         store.idsIn = async (queue, wanted) => (await idsIn(queue, wanted)).slice(1);
       },
@@ -968,8 +997,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a pause is forgotten when the server starts again",
     seed: 6,
     plants: {
-      core: ({ broker }) => {
-        for (const queue of broker.queues.all()) queue.pause = undefined;
+      core: ({ shard }) => {
+        for (const queue of shard.queues.all()) queue.pause = undefined;
       },
     },
   },
@@ -1024,9 +1053,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "moving a task is answered and not carried out",
     seed: 4,
     plants: {
-      core: ({ broker }) => {
-        const act = broker.act.bind(broker);
-        broker.act = async (of, action) => {
+      core: ({ shard }) => {
+        const act = shard.act.bind(shard);
+        shard.act = async (of, action) => {
           if (action.kind !== "edit") return act(of, action);
           const { command, ...rest } = action.edit;
           const acted = await act(of, { ...action, edit: rest });
@@ -1040,9 +1069,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "editsAreKept",
     bug: "a task that was put off is ready all the same",
     plants: {
-      core: ({ broker }) => {
-        const act = broker.act.bind(broker);
-        broker.act = async (of, action) => {
+      core: ({ shard }) => {
+        const act = shard.act.bind(shard);
+        shard.act = async (of, action) => {
           if (action.kind !== "edit" || action.edit.dueMs === undefined) return act(of, action);
           const { dueMs } = action.edit;
           const acted = await act(of, { ...action, edit: { ...action.edit, dueMs: 0 } });
@@ -1071,10 +1100,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "cancelling a task that waits is answered and not carried out",
     seed: 4,
     plants: {
-      core: ({ broker }) => {
-        const act = broker.act.bind(broker);
-        broker.act = async (of, action) => {
-          const task = broker.store.task(of.id);
+      core: ({ shard }) => {
+        const act = shard.act.bind(shard);
+        shard.act = async (of, action) => {
+          const task = shard.store.task(of.id);
           const isLie = action.kind === "cancel" && task?.place.in === "ready";
           if (!isLie || task.tenantId !== of.tenantId) return act(of, action);
           return { ok: true, task };
@@ -1087,9 +1116,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "nobody hears of work that comes after the subscription",
     seed: 4,
     plants: {
-      core: ({ broker }) => {
-        broker.watchWork(undefined);
-        broker.watchWork = () => {};
+      core: ({ shard }) => {
+        shard.watchWork(undefined);
+        shard.watchWork = () => {};
       },
     },
   },
@@ -1097,10 +1126,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "subscribersAreTold",
     bug: "a notification that was sent once is never sent again",
     plants: {
-      core: ({ broker }) => {
-        const work = broker.work.bind(broker);
+      core: ({ shard }) => {
+        const work = shard.work.bind(shard);
         const told = new Set<string>();
-        broker.work = (of) => {
+        shard.work = (of) => {
           const name = `${of.tenantId}/${of.name}`;
           if (told.has(name)) return undefined;
           const found = work(of);
@@ -1147,8 +1176,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "topicLimitsHold",
     bug: "topics are forgotten when the server starts again",
     plants: {
-      core: ({ broker }) => {
-        for (const queue of broker.queues.all()) broker.queues.setTopic(queue, undefined);
+      core: ({ shard }) => {
+        for (const queue of shard.queues.all()) shard.queues.setTopic(queue, undefined);
       },
     },
   },
@@ -1171,7 +1200,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "everythingFinishes",
     bug: "leases never run out",
     plants: {
-      core: ({ broker: { leases } }) => {
+      core: ({ shard: { leases } }) => {
         leases.first = () => undefined;
       },
     },

@@ -52,7 +52,7 @@ async function readAll({ world, fleet: { calls } }: RotParts): Promise<void> {
   for (const { id, tenantId } of [...world.ledger.tasks.values()]) {
     const reader = producers.find(({ tenant }) => tenant === tenantId);
     if (reader === undefined) continue;
-    await calls.send("getTask", reader, { id });
+    await calls.send("getTask", reader, { id, consistency: "" });
     await calls.send("getResult", reader, { id, waitSeconds: 0 });
   }
 }
@@ -74,6 +74,8 @@ async function repeatAll({ world, fleet: { calls } }: RotParts): Promise<void> {
     if (producer === undefined || idempotencyKey === "") continue;
     await calls.send("createTask", producer, {
       ...{ command, idempotencyKey, payload: "{}", priority: 0, webhook: "", maxAttempts: 0 },
+      idempotencyMode: "",
+      unique: undefined,
       ...{
         runAt: "",
         delaySeconds: 0,

@@ -13,7 +13,7 @@ import {
   type Quotas,
   quotaOf,
 } from "../../packages/server/src/config/quotas.ts";
-import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
+import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { ClaimedTask } from "../../packages/server/src/core/broker/verbs.ts";
 import { shardOf } from "../../packages/server/src/core/shards/shard-of.ts";
 import {
@@ -159,7 +159,7 @@ class ShardedRun {
     }
   }
 
-  async #maintain(broker: Broker): Promise<void> {
+  async #maintain(broker: ShardBroker): Promise<void> {
     const due = runDue(broker, this.#world.clock).catch((error: unknown) => {
       if (!(error instanceof FaultError)) throw error;
     });
@@ -167,7 +167,7 @@ class ShardedRun {
     await Promise.race([due, settle(20)]);
   }
 
-  #brokers(): Broker[] {
+  #brokers(): ShardBroker[] {
     return this.#world.brokers.filter((broker) => broker !== undefined);
   }
 
@@ -229,7 +229,7 @@ class ShardedRun {
     const command = idempotencyKey === "" ? random.pick(commands) : "a";
     const maxAttempts = random.pick([1, 3, 20]);
     const fields = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts };
-    create(this.#world.queue, fields).done.then(
+    create(this.#world.broker, fields).done.then(
       ({ task, replayed }) => {
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
@@ -267,7 +267,7 @@ class ShardedRun {
         () => {},
       )
       .finally(over);
-    this.#world.queue.claim(claim);
+    this.#world.broker.claim(claim);
   }
 
   #given(claim: AskedClaim, tasks: readonly ClaimedTask[]): void {
@@ -286,7 +286,7 @@ class ShardedRun {
 
   #cancel(): void {
     const [claim] = this.#waiting;
-    if (claim !== undefined) this.#world.queue.cancelClaim(claim);
+    if (claim !== undefined) this.#world.broker.cancelClaim(claim);
   }
 
   /** Somebody cancels or replays a task, or pauses or resumes a queue. */
@@ -303,12 +303,12 @@ class ShardedRun {
     if (id === undefined || known === undefined) return;
     // Of what ends meanwhile nobody knows which was first.
     const { tenantId, isDone } = known;
-    const { queue } = this.#world;
+    const { broker } = this.#world;
     const action =
       draw < 0.7
         ? ({ kind: "replay" } as const)
         : ({ kind: "cancel", graceMs: random.pick([0, 5000]) } as const);
-    queue.act({ tenantId, id }, action).then(
+    broker.act({ tenantId, id }, action).then(
       (acted) => {
         if (!acted.ok) {
           if (acted.code === "task_unknown") this.#broken(`${id} was acknowledged and is unknown`);
@@ -324,14 +324,14 @@ class ShardedRun {
   /** While it is not answered, and after a failure, nobody knows which shards have heard of it. */
   async #pause(tenantId: TenantId, command: string, isPaused: boolean): Promise<boolean> {
     const name = `${tenantId}/${command}`;
-    const { queue, clock } = this.#world;
+    const { broker, clock } = this.#world;
     // The order in which two of them reach the shards is not known either.
     if (this.#pausing.has(name)) return false;
     this.#pausing.add(name);
     this.#pauses.set(name, "unknown");
     const pause = isPaused ? { by: "admin", atMs: clock.nowMs(), reason: "" } : undefined;
     try {
-      await queue.pause({ tenantId, name: command }, pause);
+      await broker.pause({ tenantId, name: command }, pause);
       if (isPaused) this.#pauses.set(name, "paused");
       else this.#pauses.delete(name);
       return true;
@@ -347,21 +347,21 @@ class ShardedRun {
     const at = random.int(Math.max(this.#held.length, 1));
     const held = this.#held[at];
     if (held === undefined) return;
-    const { queue } = this.#world;
+    const { broker } = this.#world;
     const { id, leaseToken } = held;
     const of = owned(held, held.workerId);
     const mine = { ...of, owner: { workerId: held.workerId, leaseToken } };
     const draw = random.next();
     if (draw < 0.15) {
-      heartbeat(queue, mine, leaseMs).done.catch(() => {});
+      heartbeat(broker, mine, leaseMs).done.catch(() => {});
       return;
     }
     this.#held.splice(at, 1);
-    if (draw < 0.3) nack(queue, mine, { delaySeconds: random.int(3), reason: "" });
-    else if (draw < 0.4) abandon(queue, mine, { interrupted: true });
-    else if (draw < 0.45) queue.release(mine);
+    if (draw < 0.3) nack(broker, mine, { delaySeconds: random.int(3), reason: "" });
+    else if (draw < 0.4) abandon(broker, mine, { interrupted: true });
+    else if (draw < 0.45) broker.release(mine);
     else {
-      submit(queue, mine, success).done.then(
+      submit(broker, mine, success).done.then(
         () => {
           const known = this.acknowledged.get(id);
           if (known !== undefined) known.isDone = true;
@@ -407,7 +407,7 @@ class ShardedRun {
   /** Everything comes to rest, and what the router believes is compared with what the shards have. */
   async #look(): Promise<void> {
     await this.#rest();
-    const { queue } = this.#world;
+    const { broker } = this.#world;
     for (const tenantId of tenants) {
       const sum = { pending: 0, leased: 0, storedBytes: 0 };
       for (const { queues, store } of this.#brokers()) {
@@ -415,7 +415,7 @@ class ShardedRun {
         sum.leased += queues.findTenant(tenantId)?.leased ?? 0;
         sum.storedBytes += store.storedBytes(tenantId);
       }
-      const held = JSON.stringify(queue.held(tenantId));
+      const held = JSON.stringify(broker.held(tenantId));
       // Without quotas nobody counts.
       if (!this.#isLimited || held === JSON.stringify(sum)) continue;
       this.#broken(`what the router counts of ${tenantId} is ${held}, not ${JSON.stringify(sum)}`);
@@ -423,7 +423,7 @@ class ShardedRun {
     this.#checkWaiting();
     await this.#checkCounts();
     for (const [id, { tenantId, isDone }] of this.acknowledged) {
-      const broker = this.#world.brokers[shardOf(id, this.#count)] as Broker;
+      const broker = this.#world.brokers[shardOf(id, this.#count)] as ShardBroker;
       const task = broker.store.task(id);
       if (task?.tenantId !== tenantId) this.#broken(`${id} was acknowledged and is gone`);
       if (isDone && task?.place.in !== "done") this.#broken(`${id} ended and is ${task?.place.in}`);
@@ -432,10 +432,10 @@ class ShardedRun {
 
   /** What the router answers is the sum of what the shards have. */
   async #checkCounts(): Promise<void> {
-    const { queue } = this.#world;
+    const { broker } = this.#world;
     for (const tenantId of tenants) {
       for (const command of commands) {
-        const counts = await this.#world.done(Promise.resolve(queue.counts(tenantId, command)));
+        const counts = await this.#world.done(Promise.resolve(broker.counts(tenantId, command)));
         const told = counts.ready.reduce((sum, each) => sum + each, 0) + counts.delayed;
         let real = 0;
         for (const { queues } of this.#brokers()) {
@@ -443,7 +443,7 @@ class ShardedRun {
             if (each.name === command) real += each.readyTotal + each.counts.delayed;
           }
         }
-        if (queue.isPartial) this.#broken("all shards are there, and counts are called partial");
+        if (broker.isPartial) this.#broken("all shards are there, and counts are called partial");
         if (told === real) continue;
         this.#broken(`${told} tasks of ${tenantId}/${command} are counted, there are ${real}`);
       }
@@ -452,9 +452,9 @@ class ShardedRun {
 
   /** Nobody waits beside work that it may have. */
   #checkWaiting(): void {
-    const { queue } = this.#world;
+    const { broker } = this.#world;
     for (const { tenantId, queues, isCancelled } of this.#waiting) {
-      if (isCancelled || queue.exceededByLease(tenantId) !== undefined) continue;
+      if (isCancelled || broker.exceededByLease(tenantId) !== undefined) continue;
       for (const broker of this.#brokers()) {
         for (const { name, readyTotal } of broker.queues.ofTenant(tenantId)) {
           if (readyTotal === 0 || (queues !== undefined && !queues.includes(name))) continue;
@@ -478,7 +478,7 @@ class ShardedRun {
       }
       await this.#pass(20);
       if (turn < 40) continue;
-      if (!this.#world.queue.shards.every(({ state }) => state === "open")) continue;
+      if (!this.#world.broker.shards.every(({ state }) => state === "open")) continue;
       // What maintenance has done arrives, too, and nothing new is done.
       for (let last = 0; last < 5; last += 1) {
         await this.#world.clock.advance(20);
@@ -493,13 +493,13 @@ class ShardedRun {
   async #finish(): Promise<void> {
     await this.#look();
     await this.#resumeAll();
-    this.#world.queue.stopWaiting();
+    this.#world.broker.stopWaiting();
     for (let round = 0; round < 2000; round += 1) {
       const held = this.#held.splice(0);
       for (const each of held) {
         const { workerId, leaseToken, id } = each;
         const mine = { ...owned(each, workerId), owner: { workerId, leaseToken } };
-        submit(this.#world.queue, mine, success).done.then(
+        submit(this.#world.broker, mine, success).done.then(
           () => {
             const known = this.acknowledged.get(id);
             if (known !== undefined) known.isDone = true;
@@ -515,14 +515,14 @@ class ShardedRun {
           (tasks) => this.#given(claim, tasks),
           () => {},
         );
-        this.#world.queue.claim(claim);
+        this.#world.broker.claim(claim);
       }
       await this.#pass(500);
       if (this.#held.length === 0 && this.#isEmpty()) break;
     }
     await this.#look();
     for (const [id, { tenantId }] of this.acknowledged) {
-      const found = await this.#world.done(this.#world.queue.get(tenantId, id));
+      const found = await this.#world.done(this.#world.broker.get(tenantId, id));
       const place = found?.task.place.in;
       if (place !== "done" && place !== "dead") this.#broken(`${id} does not end: ${place}`);
     }

@@ -2,7 +2,17 @@
 import { writeIndexKeys } from "@codeq/engine";
 import type { ResultBody, Task, TaskId } from "@codeq/queue";
 import { sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
-import { resultKey, tasksPrefix } from "../../packages/server/src/core/store/keys.ts";
+import { changeOfCounts } from "../../packages/server/src/core/records/counts.ts";
+import {
+  addCell,
+  decodeCell,
+  type FailureCell,
+} from "../../packages/server/src/core/records/failure-counts.ts";
+import {
+  allFailureCountsPrefix,
+  resultKey,
+  tasksPrefix,
+} from "../../packages/server/src/core/store/keys.ts";
 import { decodeResult, readTask } from "../../packages/server/src/core/store/task-codec.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
 import type { World } from "./world.ts";
@@ -12,13 +22,15 @@ export interface StoreView {
   /** All keys but the records of tasks and what the engine and the flush keep for themselves. */
   readonly keys: ReadonlyMap<string, Buffer>;
   readonly tasks: ReadonlyMap<TaskId, Task>;
+  /** How many failures there are of each group, by the counter of its queue and hour. */
+  readonly failures: ReadonlyMap<string, string>;
   /** Keys whose value is damaged, or is a task that does not decode. */
   readonly unreadable: readonly string[];
   /** Nothing is on its way to the log, so the ledger stands where the store stands. */
   readonly isSettled: boolean;
 }
 
-const ownPrefixes = ["codeq/meta/", "codeq/counts/"];
+const ownPrefixes = ["codeq/meta/", "codeq/counts/", allFailureCountsPrefix];
 
 /** Undefined while there is nothing that could be looked at as a whole. */
 export function viewStore(world: World): StoreView | undefined {
@@ -65,7 +77,22 @@ export function viewStore(world: World): StoreView | undefined {
   }
   for (const task of live.values()) if (task !== undefined) tasks.set(task.id, task);
   const isSettled = engine.stats().waitingBytes === 0 && life.log?.isAppending === false;
-  return { core: life.core, keys, tasks, unreadable, isSettled };
+  const failures = failuresIn(bytes, changeOfCounts(engine.unflushed()).failures.cells);
+  return { core: life.core, keys, tasks, failures, unreadable, isSettled };
+}
+
+function failuresIn(
+  bytes: ReadonlyMap<string, Buffer>,
+  changes: ReadonlyMap<string, FailureCell>,
+): Map<string, string> {
+  const cells = new Map(changes);
+  for (const [key, value] of bytes) {
+    if (!key.startsWith(allFailureCountsPrefix)) continue;
+    const stored = decodeCell(key, value);
+    const change = changes.get(key);
+    cells.set(key, change === undefined ? stored : addCell(stored, change));
+  }
+  return new Map([...cells].map(([key, { dead, failed }]) => [key, `${dead} ${failed}`]));
 }
 
 /** The result that travels with the task and the one that has a key of its own; one at most is right. */

@@ -301,7 +301,7 @@ export class World {
 
   /** Pretends that other queues fill most of the memory for ready tasks. */
   #shrinkWindows(core: Core): void {
-    const { queues } = core.broker;
+    const { queues } = core.shard;
     const taken = allWindowsEntriesMax - this.plan.windowEntries;
     queues.windowEntries += taken;
     const clear = queues.clear.bind(queues);

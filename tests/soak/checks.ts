@@ -36,11 +36,20 @@ export interface Places {
   readonly leased: number;
   readonly completed: number;
   readonly failed: number;
+  readonly cancelled: number;
   readonly dead: number;
 }
 
 export function placesIn(store: StoreContents): Places {
-  const places = { ready: 0, delayed: 0, leased: 0, completed: 0, failed: 0, dead: 0 };
+  const places = {
+    ready: 0,
+    delayed: 0,
+    leased: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    dead: 0,
+  };
   for (const { place } of store.tasks.values()) {
     places[place.in === "done" ? place.how : place.in] += 1;
   }
@@ -53,7 +62,11 @@ export function compareCounters(scrape: Scrape, store: StoreContents): string[] 
   const expected: readonly (readonly [string, string, number])[] = [
     ["codeq_task_created_total", "", store.tasks.size],
     ["codeq_task_completed_total", 'status="COMPLETED"', places.completed],
-    ["codeq_task_completed_total", 'status="FAILED"', places.failed + places.dead],
+    [
+      "codeq_task_completed_total",
+      'status="FAILED"',
+      places.failed + places.cancelled + places.dead,
+    ],
     ["codeq_queue_depth", 'queue="ready"', places.ready],
     ["codeq_queue_depth", 'queue="delayed"', places.delayed],
     ["codeq_queue_depth", 'queue="in_progress"', places.leased],

@@ -47,7 +47,7 @@ const clientLibrary = /^packages\/client\/src\//;
 const packages = /^packages\/[^/]+\/src\//;
 /** Folders whose comments have neither; add a folder here when its comments are plain. */
 const plainFolders =
-  /^packages\/(?:(?:engine|protocol|queue|simulated)\/src|server\/src\/(?:cluster|config|core\/(?:broker|control|limiter|outbound|records|search|series|shards|store|sweeps)|edge|features\/(?:artifacts|subscriptions|tasks\/streams|webhooks)|telemetry))\//;
+  /^packages\/(?:cli|client|console|engine|protocol|queue|server|simulated)\/src\/(?!start\/cluster\/)/;
 
 export const plainWords: Rule = ({ path, text }) => {
   const comments = plainFolders.test(path) && !isTest(path) ? commentsOf(text) : "";
@@ -66,7 +66,8 @@ function offences(text: string, words: typeof phrases): string[] {
 }
 
 function readerText(path: string, text: string): string {
-  if (page.test(path)) return text;
+  // The texts between the tags of a page are no strings.
+  if (page.test(path) || (packages.test(path) && path.endsWith(".tsx"))) return text;
   if (!isTypeScript(path) || isTest(path)) return "";
   if (clientLibrary.test(path)) return text;
   return packages.test(path) || path === "scripts/manual-pages.ts" ? stringsOf(text) : "";

@@ -62,12 +62,12 @@ test("folderOrder: a folder imports only what stands to its right", () => {
     ["edge/http/calls.ts", "../dispatch.ts", true],
     ["edge/dispatch.ts", "./http/calls.ts", false],
     ["edge/access/tenant.ts", "../dispatch.ts", true],
-    ["core/sweeps/ticker.ts", "../broker/broker.ts", true],
+    ["core/sweeps/ticker.ts", "../broker/shard-broker.ts", true],
     ["core/sweeps/ticker.ts", "../../edge/dispatch.ts", false],
-    ["core/broker/broker.ts", "../store/keys.ts", true],
-    ["core/broker/broker.ts", "../../features/jobs/operations.ts", false],
-    ["core/broker/broker.ts", "../../start/compose.ts", false],
-    ["core/store/keys.ts", "../broker/broker.ts", false],
+    ["core/broker/shard-broker.ts", "../store/keys.ts", true],
+    ["core/broker/shard-broker.ts", "../../features/jobs/operations.ts", false],
+    ["core/broker/shard-broker.ts", "../../start/compose.ts", false],
+    ["core/store/keys.ts", "../broker/shard-broker.ts", false],
     ["core/store/keys.ts", "../../telemetry/metrics.ts", true],
     ["core/store/keys.ts", "../clock.ts", true],
     ["telemetry/metrics.ts", "../core/store/keys.ts", false],
@@ -85,7 +85,7 @@ test("folderOrder: a folder imports only what stands to its right", () => {
   passes(
     folderOrder,
     `${server}/core/store/keys.test.ts`,
-    'import { x } from "../broker/broker.ts";',
+    'import { x } from "../broker/shard-broker.ts";',
   );
 });
 
@@ -99,10 +99,10 @@ test("packageBorder: another package is imported by name", () => {
 
 test("mustNotKnow: keys, records and the engine stay inside the store", () => {
   const cases: [path: string, line: string, allowed: boolean][] = [
-    ["core/broker/broker.ts", 'import { put } from "@codeq/engine";', false],
-    ["core/broker/broker.ts", 'import type { Engine } from "@codeq/engine";', false],
+    ["core/broker/shard-broker.ts", 'import { put } from "@codeq/engine";', false],
+    ["core/broker/shard-broker.ts", 'import type { Engine } from "@codeq/engine";', false],
     [
-      "core/broker/broker.ts",
+      "core/broker/shard-broker.ts",
       'import { type CommitWaiter, FaultError } from "@codeq/engine";',
       true,
     ],
@@ -113,9 +113,17 @@ test("mustNotKnow: keys, records and the engine stay inside the store", () => {
     ["features/queues/clean-up.ts", 'import { endOf } from "../../core/store/keys.ts";', false],
     ["features/queues/clean-up.ts", 'import type { A } from "../../core/store/store.ts";', true],
     ["core/sweeps/ticker.ts", 'import { readTask } from "../store/task-codec.ts";', false],
-    ["edge/grpc/session.ts", 'import { Broker } from "../../core/broker/broker.ts";', false],
-    ["edge/grpc/session.ts", 'import type { Waiter } from "../../core/broker/verbs.ts";', true],
-    ["features/queues/clean-up.ts", 'import { B } from "../../core/broker/broker.ts";', false],
+    [
+      "edge/grpc/stream-call.ts",
+      'import { Broker } from "../../core/broker/shard-broker.ts";',
+      false,
+    ],
+    ["edge/grpc/stream-call.ts", 'import type { Waiter } from "../../core/broker/verbs.ts";', true],
+    [
+      "features/queues/clean-up.ts",
+      'import { B } from "../../core/broker/shard-broker.ts";',
+      false,
+    ],
     ["features/queues/clean-up.ts", 'import { Router } from "../../core/shards/router.ts";', false],
     ["core/shards/wire.ts", 'import { readTask } from "../store/task-codec.ts";', true],
     ["core/shards/router.ts", 'import { readTask } from "../store/task-codec.ts";', false],
@@ -123,7 +131,7 @@ test("mustNotKnow: keys, records and the engine stay inside the store", () => {
     ["features/tasks/streams/acks.ts", 'import { a } from "@codeq/protocol/wire";', true],
     ["core/broker/claims.ts", 'import { a } from "@codeq/protocol/wire";', false],
     ["core/broker/claims.ts", 'import type { I } from "../../edge/access/identity.ts";', false],
-    ["edge/access/tenant.ts", 'import type { B } from "../../core/broker/broker.ts";', false],
+    ["edge/access/tenant.ts", 'import type { B } from "../../core/broker/shard-broker.ts";', false],
   ];
   for (const [path, line, allowed] of cases) {
     (allowed ? passes : offends)(mustNotKnow, `${server}/${path}`, line);
@@ -258,9 +266,17 @@ test("plainWords: pages, strings, and comments of the libraries have no phrase o
   offends(plainWords, "docs/guide/worker.md", "concurrency (10 unless told)");
   offends(plainWords, "README.md", "kept For Ever");
   offends(plainWords, "packages/cli/src/a.ts", 'about: "Requests at a time; 1 unless told."');
-  offends(plainWords, "packages/server/src/a.ts", "logger.warn(`asks whoever listens`)");
+  offends(
+    plainWords,
+    "packages/server/src/start/cluster/a.ts",
+    "logger.warn(`asks whoever listens`)",
+  );
   offends(plainWords, "packages/client/src/a.ts", "/** 10 unless told. */");
-  passes(plainWords, "packages/server/src/a.ts", "// whoever reads this\nconst whoever = 1;");
+  passes(
+    plainWords,
+    "packages/server/src/start/cluster/a.ts",
+    "// whoever reads this\nconst whoever = 1;",
+  );
   passes(plainWords, "packages/cli/src/a.test.ts", 'test("10 unless told", f);');
   offends(plainWords, "packages/engine/src/a.ts", "// Nobody is told.");
   offends(plainWords, "packages/server/src/core/store/a.ts", "/** Opened anew. */");

@@ -53,7 +53,7 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   return exitCodes[exit].code;
 }
 
-/** What the operating system says is told as it is; anything else is a bug and needs its place. */
+/** An error of the operating system is printed as it is; any other error is a bug, and its stack says where. */
 function unexpected(error: unknown): string {
   const { syscall, message, stack } = error as NodeJS.ErrnoException;
   return syscall === undefined ? (stack ?? String(error)) : message;

@@ -7,6 +7,7 @@ import { serverFlagRows } from "./shared-options.ts";
 
 /** The commands that issue and contract promise. */
 const promised = [
+  ...["test-server"],
   ...["dev", "serve", "init", "enqueue", "get", "result", "work", "queues", "top", "tail"],
   ...["nack", "abandon", "heartbeat", "token show", "token verify", "token decode", "token create"],
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
@@ -18,7 +19,7 @@ const promised = [
   ...["artifacts list", "artifacts get"],
   ...["backup", "backup create", "backup verify", "restore"],
   ...["cluster dev", "cluster status", "cluster handoff"],
-  ...["cluster add", "cluster remove", "cluster repair"],
+  ...["cluster add", "cluster remove", "cluster replace", "cluster repair", "cluster install-log"],
   ...["cluster init", "cluster end", "cluster leave"],
   ...[
     "tasks",
@@ -37,6 +38,10 @@ const promised = [
   ...["topics set", "topics list", "topics get", "topics delete"],
   ...["why", "dlq redrive", "jobs abort", "jobs list", "jobs pause", "jobs resume", "jobs show"],
   ...["jobs start"],
+  ...["schedules put", "schedules list", "schedules get", "schedules delete", "schedules next"],
+  ...["schedules pause", "schedules resume", "schedules run", "schedules runs", "schedules why"],
+  ...["schedules backfill"],
+  ...["outbox relay", "outbox retry", "outbox sql", "outbox status"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

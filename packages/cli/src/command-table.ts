@@ -7,7 +7,9 @@ import { goCommands } from "./go-compat/go-commands.ts";
 import { accessCommands } from "./table/access-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
 import { clusterCommands } from "./table/cluster-commands.ts";
+import { outboxCommands } from "./table/outbox-commands.ts";
 import { repairCommands } from "./table/repair-commands.ts";
+import { scheduleCommands } from "./table/schedule-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
 import { subscriptionCommands } from "./table/subscription-commands.ts";
 import { taskCommands } from "./table/task-commands.ts";
@@ -17,6 +19,8 @@ import { webhookCommands } from "./table/webhook-commands.ts";
 export const commandTable: readonly CommandRow[] = [
   ...startCommands,
   ...taskCommands,
+  ...scheduleCommands,
+  ...outboxCommands,
   ...repairCommands,
   ...webhookCommands,
   ...subscriptionCommands,

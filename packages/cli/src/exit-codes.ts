@@ -1,4 +1,4 @@
-/** THE table of exit codes. Scripts branch on the numbers, so a row keeps its number for ever. */
+/** THE table of exit codes. Scripts branch on the numbers, so a row keeps its number forever. */
 interface ExitRow {
   readonly code: number;
   readonly about: string;

@@ -61,7 +61,7 @@ function stopSignal(): () => AbortSignal {
   };
 }
 
-/** What was typed to get here; npm tells when it was npx. */
+/** The program as the user typed it; npm sets a variable when it was npx. */
 function programName(env: Host["env"]): string {
   return env["npm_command"] === "exec" ? "npx codeq" : "codeq";
 }
@@ -80,7 +80,7 @@ const host: Host = {
   random: randomBytes,
 };
 
-// Whoever read the output has left, as `| head` does; there is nobody to tell.
+// The reader of the output has closed it, as `| head` does, so there is no place to report this.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(exitCodes.ok.code);
   process.stderr.write(`error: the output cannot be written: ${error.message}\n`);

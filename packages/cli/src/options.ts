@@ -34,7 +34,7 @@ export class Options {
     return this.#given(name);
   }
 
-  /** Items of a list that is written with commas, or by giving the option several times. */
+  /** Items of a list: separated by commas, or in several options. */
   list(name: string): readonly string[] {
     return this.#given(name)
       .flatMap((text) => text.split(","))
@@ -59,6 +59,12 @@ export class Options {
     if (ms !== undefined) return ms;
     const forms = "a number of seconds, or a number with ms, s, m, h or d such as 90s";
     throw usageError(`--${name} must be a time: ${forms}, not ${JSON.stringify(text)}`);
+  }
+
+  /** A duration in seconds, rounded up. */
+  seconds(name: string): number | undefined {
+    const ms = this.durationMs(name);
+    return ms === undefined ? undefined : Math.ceil(ms / 1000);
   }
 
   /** As it was written, so that the server gets all of its digits. */

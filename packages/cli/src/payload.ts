@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import { limits } from "@codeq/server/command-line";
 import type { Call } from "./call.ts";
 import { type CliError, usageError } from "./cli-error.ts";
+import type { BodyOf } from "./commands/contract-commands.ts";
 import type { Options } from "./options.ts";
 
 /** Far above what any server takes; protects the memory of this process. */
@@ -99,48 +100,43 @@ export function checkCommand(command: string): string {
   );
 }
 
-/** The members of a request besides command and payload, each with a comma before it. */
-export function taskFields(options: Options): string {
-  const secondsOf = (name: string): number | undefined => {
-    const ms = options.durationMs(name);
-    return ms === undefined ? undefined : Math.ceil(ms / 1000);
-  };
-  const members: Record<string, unknown> = {
+/** The fields of a new task besides command and payload. */
+export function taskFields(options: Options): NewTask {
+  return {
     priority: options.wholeNumber("priority", { min: 0, max: limits.priorityMax }),
     maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: limits.maxAttemptsMax }),
     idempotencyKey: options.text("key"),
+    unique: options.has("unique")
+      ? { key: options.text("unique"), on: options.text("unique-on") }
+      : undefined,
     runAt: options.instant("run-at"),
-    delaySeconds: secondsOf("delay"),
-    timeoutSeconds: secondsOf("execution-timeout"),
-    ttlSeconds: secondsOf("ttl"),
+    delaySeconds: options.seconds("delay"),
+    timeoutSeconds: options.seconds("execution-timeout"),
+    ttlSeconds: options.seconds("ttl"),
     webhook: options.text("webhook"),
     tags: options.has("tag") ? options.list("tag") : undefined,
   };
-  return asMembers(members);
 }
 
-export function asMembers(members: Readonly<Record<string, unknown>>): string {
-  return Object.entries(members)
-    .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `,${JSON.stringify(name)}:${JSON.stringify(value)}`)
-    .join("");
-}
+type NewTask = Partial<BodyOf<"POST /tasks">>;
 
-/** Put together as text, because the server keeps the payload as it was written. */
-export function createBody(task: { command: string; payload: string; fields: string }): string {
-  return `{"command":${JSON.stringify(task.command)},"payload":${task.payload}${task.fields}}`;
+/** A body as text, because the server keeps the payload as it was written. */
+export function withPayload(fields: object, payload: string | undefined): string {
+  const members = JSON.stringify(fields).slice(1, -1);
+  const written = payload === undefined ? [] : [`"payload":${payload}`];
+  return `{${[members, ...written].filter((each) => each !== "").join(",")}}`;
 }
 
 interface Source {
   readonly source: string;
 }
 interface ExactJson {
-  parse(text: string, revive: (name: string, value: unknown, at: Source) => unknown): unknown;
+  parse<T>(text: string, revive: (name: string, value: unknown, at: Source) => unknown): T;
   rawJSON(text: string): unknown;
 }
 
 /** Parses so that `JSON.stringify` gives numbers back digit for digit. */
-export function parseExact(text: string): unknown {
+export function parseExact<T = unknown>(text: string): T {
   const exact = JSON as unknown as ExactJson;
   return exact.parse(text, (_name, value, { source }) =>
     typeof value === "number" ? exact.rawJSON(source) : value,

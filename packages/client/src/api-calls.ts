@@ -8,39 +8,61 @@ import {
   requestOf,
 } from "@codeq/protocol";
 
-/** Sends a request, and gives its answer; a refusal is thrown. */
-export type AskApi = (request: ApiRequest) => Promise<unknown>;
+/** Sends the request of an endpoint, and gives its answer; a refusal is thrown. */
+export type AskApi = (request: ApiRequest, key: Key) => Promise<unknown>;
 
 export async function call<K extends Key>(
   ask: AskApi,
   key: K,
   ...given: Giving<K>
 ): Promise<ReplyOf<K>> {
-  return (await ask(requestOf(key, ...given))) as ReplyOf<K>;
+  return (await ask(requestOf(key, ...given), key)) as ReplyOf<K>;
 }
 
 type Query = Readonly<Record<string, string | number | undefined>>;
 
 /** Everything that a listing has, page after page. */
-export async function* pages<K extends Key>(
+export function pages<K extends Key>(
   ask: AskApi,
   key: K,
   query?: Query,
 ): AsyncGenerator<ItemOf<K>, void, undefined> {
-  for await (const { items } of eachPage(ask, key, query)) yield* items;
+  return itemsOf(eachPage(ask, key, query));
 }
 
-/** Each page of a listing, with the name of the field that has its entries. */
+/** Not a part of `pages`, where the compiler would have to resolve the items of every endpoint. */
+async function* itemsOf<Item>(
+  all: AsyncIterable<Page<Item>>,
+): AsyncGenerator<Item, void, undefined> {
+  for await (const { items } of all) yield* items;
+}
+
+export interface Page<Item> {
+  /** Of the field that has the entries. */
+  readonly name: string;
+  readonly items: readonly Item[];
+  readonly next?: string;
+  readonly total?: number;
+}
+
+/** Each page of a listing. */
 export async function* eachPage<K extends Key>(
   ask: AskApi,
   key: K,
   query: Query = {},
-): AsyncGenerator<{ readonly name: string; readonly items: readonly ItemOf<K>[] }> {
-  for (let after: unknown = ""; after !== undefined; ) {
+): AsyncGenerator<Page<ItemOf<K>>> {
+  for (let after = query["after"] ?? ""; ; ) {
     const given = [{ query: { ...query, after } }] as unknown as Giving<K>;
-    const page = (await call(ask, key, ...given)) as Readonly<Record<string, unknown>>;
-    const name = Object.keys(page).find((each) => Array.isArray(page[each])) ?? "";
-    yield { name, items: page[name] as readonly ItemOf<K>[] };
-    after = page["next"];
+    const page = pageIn<ItemOf<K>>(await call(ask, key, ...given));
+    yield page;
+    if (page.next === undefined) return;
+    after = page.next;
   }
+}
+
+/** The answer of a listing as a page, whatever its field is called. */
+export function pageIn<Item>(answer: unknown): Page<Item> {
+  const fields = answer as Readonly<Record<string, readonly Item[]>>;
+  const [name = ""] = Object.keys(fields).filter((each) => Array.isArray(fields[each]));
+  return { ...(answer as Page<Item>), name, items: fields[name] ?? [] };
 }

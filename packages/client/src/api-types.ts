@@ -18,7 +18,7 @@ export interface TopicPolicy {
 export interface Topic {
   readonly topicId: string;
   readonly tenantId: string;
-  /** Also the name of the queue. */
+  /** Also the name of the queue, in lower case. */
   readonly topicName: string;
   readonly policy: TopicPolicy;
   /** Grows with every change of the policy. */
@@ -76,6 +76,8 @@ export interface QueueDetails {
   } | undefined;
   /** The limit of leases that its topic has. */
   readonly inProgressMax?: number | undefined;
+  /** Workers whose claims wait for tasks of the queue. */
+  readonly workersAsking: number;
 }
 
 /** All queues of a tenant. */
@@ -212,4 +214,831 @@ export interface TriageOptions {
   readonly snoozeSeconds?: number | undefined;
   /** At most 4096 characters. */
   readonly reason?: string | undefined;
+}
+
+/** One try to post a result. */
+export interface DeliveryTry {
+  /** When it began. */
+  readonly at: string;
+  /** Of the answer, if there was one. */
+  readonly status?: number | undefined;
+  readonly durationMs: number;
+  /** Why it failed. */
+  readonly error?: string | undefined;
+}
+
+/** The delivery of the webhook of a task. */
+export interface Deliveries {
+  readonly taskId: string;
+  readonly url?: string | undefined;
+  /** `none` without a webhook, `pending` before the task has ended. */
+  readonly state: "none" | "pending" | "waiting" | "delivered" | "failed";
+  /** Why it was given up. */
+  readonly error?: string | undefined;
+  readonly nextTryAt?: string | undefined;
+  /** How often it was tried in all. */
+  readonly total: number;
+  /** The last tries, the oldest first. */
+  readonly tries: readonly DeliveryTry[];
+}
+
+/** A webhook that was given up. */
+export interface FailedDelivery {
+  readonly taskId: string;
+  readonly command: string;
+  readonly url: string;
+  /** When it was given up. */
+  readonly failedAt: string;
+  readonly error: string;
+  /** How often it was tried in all. */
+  readonly total: number;
+  readonly lastTry?: DeliveryTry | undefined;
+}
+
+/** An endpoint that fails or is disabled. */
+export interface FailingEndpoint {
+  /** Without a query. */
+  readonly url: string;
+  readonly disabled: boolean;
+  readonly failingSince: string;
+  readonly error: string;
+  readonly disabledAt?: string | undefined;
+}
+
+/** What came of sending webhooks once more. */
+export interface RedeliverOutcome {
+  /** Number of webhooks that match. */
+  readonly matched: number;
+  readonly redelivered: number;
+  /** The first of those that were not sent, with the reason. */
+  readonly failed: readonly {
+    readonly id: string;
+    readonly code: string;
+  }[];
+  /** Whether more webhooks may match. */
+  readonly hasMore: boolean;
+}
+
+/** A secret that signs webhooks. */
+export interface WebhookSecret {
+  readonly id: string;
+  readonly createdAt?: string | undefined;
+  readonly createdBy?: string | undefined;
+  /** When it ceases to sign. */
+  readonly validUntil?: string | undefined;
+}
+
+/** A new secret, with its text. */
+export interface CreatedWebhookSecret {
+  readonly id: string;
+  readonly createdAt?: string | undefined;
+  readonly createdBy?: string | undefined;
+  /** When it ceases to sign. */
+  readonly validUntil?: string | undefined;
+  /** The secret itself; it is not shown again. */
+  readonly secret: string;
+}
+
+/** A task as its producer sees it. */
+export interface RunStatus {
+  readonly id: string;
+  /** The name of the work. */
+  readonly command: string;
+  /** The payload as JSON text. */
+  readonly payload: string;
+  /** 0 if missing. */
+  readonly priority?: number | undefined;
+  readonly webhook?: string | undefined;
+  readonly traceParent?: string | undefined;
+  readonly traceState?: string | undefined;
+  /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
+  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+  readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "INPROG_SET" | "DLQ_SET" | "NONE";
+  /** When the task becomes ready; only while it is delayed. */
+  readonly runAt?: string | undefined;
+  /** The worker that has the task. */
+  readonly workerId?: string | undefined;
+  /** When the lease ends, unless the worker extends it. */
+  readonly leaseUntil?: string | undefined;
+  /** Attempts that came back; 0 if missing. */
+  readonly attempts?: number | undefined;
+  /** Attempts before the task becomes a dead letter. */
+  readonly maxAttempts: number;
+  /** The last failure. */
+  readonly error?: string | undefined;
+  /** A name for the result, once the task has ended; `GET /tasks/:id/result` reads the result. It is not a key of the store. */
+  readonly resultKey?: string | undefined;
+  readonly tenantId?: string | undefined;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** The fencing token of this attempt. */
+  readonly leaseToken?: number | undefined;
+  /** The task that was replayed as this task. */
+  readonly replayOf?: string | undefined;
+  /** The last task that this task was replayed as. */
+  readonly replayedAs?: string | undefined;
+  /** How often the task was replayed. */
+  readonly replays?: number | undefined;
+  /** The tags of the task. */
+  readonly tags?: readonly string[] | undefined;
+  /** How long an attempt may take. */
+  readonly timeoutSeconds?: number | undefined;
+  /** How long the task may wait for a worker once it may be claimed. */
+  readonly ttlSeconds?: number | undefined;
+  /** When the task fails unless a worker has begun it. */
+  readonly startBy?: string | undefined;
+  /** The schedule that created the task. */
+  readonly scheduleId?: string | undefined;
+  /** There is one task at a time with this key in the queue. */
+  readonly uniqueKey?: string | undefined;
+  /** How often a later request with the unique key has changed the task. */
+  readonly replaced?: number | undefined;
+  /** When the first of the requests came. */
+  readonly replacedSince?: string | undefined;
+  /** The task waits for the end of the task with its unique key. */
+  readonly waitsForKey?: true | undefined;
+  /** The nominal instant that the task was created for. */
+  readonly scheduledFor?: string | undefined;
+  /** The last 20 attempts and the one under way, the oldest first. */
+  readonly attemptHistory?: readonly TaskAttempt[] | undefined;
+  /** How many there were before. */
+  readonly attemptsOmitted?: number | undefined;
+  /** How far the work has come, as its worker last said. */
+  readonly progress?: {
+    readonly percent: number;
+    readonly text: string;
+    readonly at: string;
+  } | undefined;
+  /** What its workers wrote, the last lines. */
+  readonly logs?: readonly {
+    readonly at: string;
+    readonly text: string;
+  }[] | undefined;
+}
+
+/** An attempt of a task: one worker, one lease. */
+export interface TaskAttempt {
+  readonly workerId: string;
+  /** Which attempt it is, from 1 on. */
+  readonly leaseToken: number;
+  readonly startedAt: string;
+  /** Missing while the worker has the task. */
+  readonly endedAt?: string | undefined;
+  readonly outcome: "running" | "completed" | "failed" | "nacked" | "abandoned" | "interrupted" | "expired" | "unsent" | "cancelled" | "timed_out";
+  /** What the worker said, cut to 200 characters. */
+  readonly error?: string | undefined;
+  /** Until the next attempt could begin. */
+  readonly delaySeconds?: number | undefined;
+}
+
+/** A task of the tenant, of any producer. */
+export interface AdminTask {
+  readonly id: string;
+  /** The name of the work. */
+  readonly command: string;
+  /** The payload as JSON text; lists leave out a long one. */
+  readonly payload?: string | undefined;
+  /** 0 if missing. */
+  readonly priority?: number | undefined;
+  readonly webhook?: string | undefined;
+  readonly traceParent?: string | undefined;
+  readonly traceState?: string | undefined;
+  /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
+  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+  readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "INPROG_SET" | "DLQ_SET" | "NONE";
+  /** When the task becomes ready; only while it is delayed. */
+  readonly runAt?: string | undefined;
+  /** The worker that has the task, or that finished it. */
+  readonly workerId?: string | undefined;
+  /** When the lease ends, unless the worker extends it. */
+  readonly leaseUntil?: string | undefined;
+  /** Attempts that came back; 0 if missing. */
+  readonly attempts?: number | undefined;
+  /** Attempts before the task becomes a dead letter. */
+  readonly maxAttempts: number;
+  /** The last failure. */
+  readonly error?: string | undefined;
+  /** A name for the result, once the task has ended; `GET /tasks/:id/result` reads the result. It is not a key of the store. */
+  readonly resultKey?: string | undefined;
+  readonly tenantId?: string | undefined;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** The fencing token of this attempt. */
+  readonly leaseToken?: number | undefined;
+  /** The task that was replayed as this task. */
+  readonly replayOf?: string | undefined;
+  /** The last task that this task was replayed as. */
+  readonly replayedAs?: string | undefined;
+  /** How often the task was replayed. */
+  readonly replays?: number | undefined;
+  /** The tags of the task. */
+  readonly tags?: readonly string[] | undefined;
+  /** How long an attempt may take. */
+  readonly timeoutSeconds?: number | undefined;
+  /** How long the task may wait for a worker once it may be claimed. */
+  readonly ttlSeconds?: number | undefined;
+  /** When the task fails unless a worker has begun it. */
+  readonly startBy?: string | undefined;
+  /** The schedule that created the task. */
+  readonly scheduleId?: string | undefined;
+  /** There is one task at a time with this key in the queue. */
+  readonly uniqueKey?: string | undefined;
+  /** How often a later request with the unique key has changed the task. */
+  readonly replaced?: number | undefined;
+  /** When the first of the requests came. */
+  readonly replacedSince?: string | undefined;
+  /** The task waits for the end of the task with its unique key. */
+  readonly waitsForKey?: true | undefined;
+  /** The nominal instant that the task was created for. */
+  readonly scheduledFor?: string | undefined;
+  /** Where the task is; `failed`: it ended without being a dead letter. */
+  readonly place: "ready" | "delayed" | "leased" | "dead" | "failed" | "cancelled" | "done";
+  /** The payload is too long for a list; get the task to see it. */
+  readonly payloadOmitted?: true | undefined;
+  readonly idempotencyKey?: string | undefined;
+  /** When the worker of a cancelled task loses the task. */
+  readonly cancelledUntil?: string | undefined;
+  /** When a delayed task becomes ready. */
+  readonly dueAt?: string | undefined;
+  readonly endedAt?: string | undefined;
+  /** When the task is deleted; missing for a dead letter that is kept forever. */
+  readonly expiresAt?: string | undefined;
+}
+
+/** How a task ended. */
+export interface AdminResult {
+  readonly taskId: string;
+  readonly status: "COMPLETED" | "FAILED";
+  readonly result?: unknown | undefined;
+  readonly error?: string | undefined;
+  readonly artifacts?: readonly Artifact[] | undefined;
+  readonly completedAt: string;
+}
+
+/** A task with its payload and, once it has ended, its result. */
+export interface InspectedTask {
+  readonly task: {
+    readonly id: string;
+    /** The name of the work. */
+    readonly command: string;
+    /** The payload as JSON text; lists leave out a long one. */
+    readonly payload?: string | undefined;
+    /** 0 if missing. */
+    readonly priority?: number | undefined;
+    readonly webhook?: string | undefined;
+    readonly traceParent?: string | undefined;
+    readonly traceState?: string | undefined;
+    /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
+    readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+    readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "INPROG_SET" | "DLQ_SET" | "NONE";
+    /** When the task becomes ready; only while it is delayed. */
+    readonly runAt?: string | undefined;
+    /** The worker that has the task, or that finished it. */
+    readonly workerId?: string | undefined;
+    /** When the lease ends, unless the worker extends it. */
+    readonly leaseUntil?: string | undefined;
+    /** Attempts that came back; 0 if missing. */
+    readonly attempts?: number | undefined;
+    /** Attempts before the task becomes a dead letter. */
+    readonly maxAttempts: number;
+    /** The last failure. */
+    readonly error?: string | undefined;
+    /** A name for the result, once the task has ended; `GET /tasks/:id/result` reads the result. It is not a key of the store. */
+    readonly resultKey?: string | undefined;
+    readonly tenantId?: string | undefined;
+    readonly createdAt: string;
+    readonly updatedAt: string;
+    /** The fencing token of this attempt. */
+    readonly leaseToken?: number | undefined;
+    /** The task that was replayed as this task. */
+    readonly replayOf?: string | undefined;
+    /** The last task that this task was replayed as. */
+    readonly replayedAs?: string | undefined;
+    /** How often the task was replayed. */
+    readonly replays?: number | undefined;
+    /** The tags of the task. */
+    readonly tags?: readonly string[] | undefined;
+    /** How long an attempt may take. */
+    readonly timeoutSeconds?: number | undefined;
+    /** How long the task may wait for a worker once it may be claimed. */
+    readonly ttlSeconds?: number | undefined;
+    /** When the task fails unless a worker has begun it. */
+    readonly startBy?: string | undefined;
+    /** The schedule that created the task. */
+    readonly scheduleId?: string | undefined;
+    /** There is one task at a time with this key in the queue. */
+    readonly uniqueKey?: string | undefined;
+    /** How often a later request with the unique key has changed the task. */
+    readonly replaced?: number | undefined;
+    /** When the first of the requests came. */
+    readonly replacedSince?: string | undefined;
+    /** The task waits for the end of the task with its unique key. */
+    readonly waitsForKey?: true | undefined;
+    /** The nominal instant that the task was created for. */
+    readonly scheduledFor?: string | undefined;
+    /** Where the task is; `failed`: it ended without being a dead letter. */
+    readonly place: "ready" | "delayed" | "leased" | "dead" | "failed" | "cancelled" | "done";
+    /** The payload is too long for a list; get the task to see it. */
+    readonly payloadOmitted?: true | undefined;
+    readonly idempotencyKey?: string | undefined;
+    /** When the worker of a cancelled task loses the task. */
+    readonly cancelledUntil?: string | undefined;
+    /** When a delayed task becomes ready. */
+    readonly dueAt?: string | undefined;
+    readonly endedAt?: string | undefined;
+    /** When the task is deleted; missing for a dead letter that is kept forever. */
+    readonly expiresAt?: string | undefined;
+    /** The last 20 attempts and the one under way, the oldest first. */
+    readonly attemptHistory?: readonly TaskAttempt[] | undefined;
+    /** How many there were before. */
+    readonly attemptsOmitted?: number | undefined;
+    /** How far the work has come, as its worker last said. */
+    readonly progress?: {
+      readonly percent: number;
+      readonly text: string;
+      readonly at: string;
+    } | undefined;
+    /** What its workers wrote, the last lines. */
+    readonly logs?: readonly {
+      readonly at: string;
+      readonly text: string;
+    }[] | undefined;
+  };
+  readonly result?: AdminResult | undefined;
+}
+
+/** Some of the tasks that match. A page may be short, or empty, and still have a next one. */
+export interface TaskPage {
+  readonly tasks: readonly AdminTask[];
+  /** Pass it as `after` to get the next page. */
+  readonly next?: string | undefined;
+  /** Number of tasks that the server examined. */
+  readonly scanned: number;
+  /** How many there are in all, where a counter knows. */
+  readonly total?: number | undefined;
+}
+
+/** What is different in the new task; what is missing is as in the old one. */
+export interface ReplayChanges {
+  /** The payload of the new task. */
+  readonly payload?: unknown | undefined;
+  /** The queue of the new task. */
+  readonly command?: string | undefined;
+  /** The priority of the new task. */
+  readonly priority?: number | undefined;
+  /** Attempts of the new task before it is a dead letter. */
+  readonly maxAttempts?: number | undefined;
+  /** Seconds before the new task may be claimed. */
+  readonly delaySeconds?: number | undefined;
+}
+
+/** A file that a result names. */
+export interface Artifact {
+  readonly name: string;
+  /** Where it is: below the server's address unless the server knows how it is reached. */
+  readonly url: string;
+  /** Of a file that the server keeps; a link has none of these. */
+  readonly bytes?: number | undefined;
+  /** The hash of the content, in hexadecimal digits. */
+  readonly sha256?: string | undefined;
+  readonly contentType?: string | undefined;
+}
+
+/** A log of a cluster, and who leads it. */
+export interface HandedOff {
+  /** The number of the shard, or `control` for the log of API keys and others. */
+  readonly shard: string;
+  /** The node that led before. */
+  readonly from: string;
+  /** The node that leads now. */
+  readonly to: string;
+}
+
+/** How far a new node is. */
+export interface AddedNode {
+  /** `absent` until the node answers, `copying` until it follows every log. */
+  readonly state: "absent" | "copying" | "added";
+  readonly logs: readonly {
+    /** The number of the shard, or `control` for the log of API keys and others. */
+    readonly shard: string;
+    /** What the new node does. */
+    readonly role: string;
+    /** How many records it has not read yet, about. */
+    readonly behind: number;
+  }[];
+  /** What `clusterMembers` is to be on every node. */
+  readonly members: string;
+  /** Nodes that have another list, or did not answer. */
+  readonly outdated: readonly string[];
+}
+
+/** How far a node is that is taken out of the cluster. */
+export interface RemovedNode {
+  /** `stop` when the node leads nothing and can be stopped. */
+  readonly state: "stop" | "removed";
+  /** What `clusterMembers` is to be on every node. */
+  readonly members: string;
+  /** Nodes that have another list, or did not answer. */
+  readonly outdated: readonly string[];
+}
+
+/** What to repair, and from which copy. */
+export interface RepairOptions {
+  /** The number of a shard, or `control`; default: all of them. */
+  readonly shard?: string | undefined;
+  /** Nodes that are permanently lost, with everything that they had. */
+  readonly without?: readonly string[] | undefined;
+  /** The node whose data counts; default: the newest. */
+  readonly from?: string | undefined;
+  /** Whether to repair; default: only say what would be done. */
+  readonly confirm?: boolean | undefined;
+}
+
+/** What the nodes have of a log, and what a repair does about it. */
+export interface RepairedLog {
+  /** The number of the shard, or `control` for the log of API keys and others. */
+  readonly shard: string;
+  /** `copy`: nodes put their data aside and copy that of another; `renew`: a new log continues the data of one node. */
+  readonly action: "none" | "copy" | "renew" | "refused";
+  /** False when it was not confirmed, or is not needed. */
+  readonly done: boolean;
+  /** The node whose data is continued. */
+  readonly from?: string | undefined;
+  /** The nodes that copy. */
+  readonly nodes?: readonly string[] | undefined;
+  /** Why it cannot be repaired. */
+  readonly why?: string | undefined;
+  readonly copies: readonly {
+    readonly node: string;
+    readonly following: boolean;
+    readonly damaged: boolean;
+    /** Which log its data is from. */
+    readonly logId?: number | undefined;
+    readonly epoch?: number | undefined;
+    readonly slot?: number | undefined;
+  }[];
+}
+
+/** Something that happened to a task. */
+export interface RunEvent {
+  readonly event: "created" | "promoted" | "replayed" | "edited" | "claimed" | "completed" | "failed" | "retried" | "released" | "lease_expired" | "progress" | "log";
+  /** When, as in RFC 3339. */
+  readonly time: string;
+  readonly tenantId: string;
+  readonly taskId: string;
+  readonly command: string;
+  readonly priority: number;
+  /** Which attempt it is about, from 1 on: the current, the last or the next one. */
+  readonly attempt: number;
+  /** The tags of the task; left out when it has none. */
+  readonly tags?: readonly string[] | undefined;
+  readonly workerId?: string | undefined;
+  /** How a task failed, or why it is ready again without a counted attempt. */
+  readonly how?: "cancelled" | "expired" | "permanent" | "dead_letter" | "abandoned" | "interrupted" | "unsent" | undefined;
+  /** How long until the task is ready again. */
+  readonly delaySeconds?: number | undefined;
+  /** Of `failed` and `retried`. */
+  readonly reason?: string | undefined;
+  /** Of `progress`: how far the work has come, from 0 to 100. */
+  readonly percent?: number | undefined;
+  /** Of `progress`: what is being done. */
+  readonly text?: string | undefined;
+  /** Of `log`: what the worker wrote. */
+  readonly lines?: readonly string[] | undefined;
+}
+
+/** Why a task is where it is. */
+export interface TaskExplanation {
+  readonly taskId: string;
+  readonly command: string;
+  readonly place: "ready" | "delayed" | "leased" | "dead" | "failed" | "cancelled" | "done";
+  /** What holds the task, for programs. */
+  readonly rule: "expired" | "delayed" | "storage" | "lease_quota" | "paused" | "topic_limit" | "no_worker" | "no_worker_for_command" | "workers_busy" | "next" | "leased" | "dead" | "done" | "failed" | "cancelled";
+  /** The same for people. */
+  readonly why: string;
+  /** When a delayed task may be claimed. */
+  readonly dueAt?: string | undefined;
+  /** Who has it. */
+  readonly workerId?: string | undefined;
+  /** Since when the worker has it. */
+  readonly since?: string | undefined;
+  /** Until when, unless the lease is extended. */
+  readonly leaseUntil?: string | undefined;
+  /** Who paused the queue, when and why. */
+  readonly paused?: {
+    /** Who paused it. */
+    readonly by: string;
+    /** When. */
+    readonly at: string;
+    readonly reason?: string | undefined;
+  } | undefined;
+  /** What comes before a ready task in its queue. */
+  readonly ahead?: {
+    /** Ready tasks of its queue with a higher priority. */
+    readonly higher: number;
+    /** Those of its priority that are ready for longer. */
+    readonly older: number;
+    /** There are at least so many; no more were looked at. */
+    readonly isAtLeast: boolean;
+    /** Several shards have tasks of the queue, and the order between them is unknown. */
+    readonly isEstimate?: true | undefined;
+  } | undefined;
+  /** About when it begins, by how fast attempts of its queue ended lately. */
+  readonly startsIn?: {
+    readonly fromSeconds: number;
+    readonly toSeconds: number;
+  } | undefined;
+  readonly queue: {
+    readonly ready: number;
+    readonly delayed: number;
+    readonly inProgress: number;
+    /** Attempts of its queue that ended in the last minute. */
+    readonly endedPerMinute?: number | undefined;
+  };
+  readonly workers: {
+    /** Workers with a claim for its queue that waits. */
+    readonly asking: number;
+    /** Workers with a stream, or with a claim for any queue. */
+    readonly connected: number;
+  };
+}
+
+/** Why a worker gets no tasks. */
+export interface WorkerExplanation {
+  readonly workerId: string;
+  /** Why it gets nothing, for programs. */
+  readonly rule: "not_asking" | "lease_quota" | "no_work" | "paused" | "topic_limit" | "work_is_near";
+  /** The same for people. */
+  readonly why: string;
+  readonly leases: number;
+  /** Its claims that wait. */
+  readonly claims: number;
+  readonly streams: number;
+  readonly connectedAt?: string | undefined;
+  /** The queues that it asks for; left out when it asks for nothing. */
+  readonly asksFor?: readonly string[] | "all" | undefined;
+  /** What these queues have; the first hundred. */
+  readonly queues: readonly {
+    readonly command: string;
+    readonly ready: number;
+    readonly delayed: number;
+    readonly rule: "empty" | "delayed" | "paused" | "topic_limit" | "ready";
+    readonly inProgress: number;
+    /** Who paused the queue, when and why. */
+    readonly paused?: {
+      /** Who paused it. */
+      readonly by: string;
+      /** When. */
+      readonly at: string;
+      readonly reason?: string | undefined;
+    } | undefined;
+  }[];
+}
+
+/** A bulk job as it is now. */
+export interface BulkJob {
+  readonly id: string;
+  readonly action: "replay" | "delete" | "cancel" | "move" | "backfill";
+  /** The queue that the tasks are moved to. */
+  readonly moveTo?: string | undefined;
+  /** Which tasks, as it was asked for. */
+  readonly filter: Readonly<Record<string, string>>;
+  /** `stopped` is a canary that met too many failures. */
+  readonly state: "running" | "paused" | "done" | "aborted" | "stopped";
+  /** Why it is paused or has ended before its time. */
+  readonly reason?: string | undefined;
+  /** Who began it. */
+  readonly by: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly ratePerSecond: number;
+  /** Tasks that match; left out until they are counted. */
+  readonly total?: number | undefined;
+  /** Tasks found so far. */
+  readonly matched: number;
+  /** Tasks changed so far. */
+  readonly changed: number;
+  /** Tasks that could not be changed. */
+  readonly failed: number;
+  /** About how long until the job ends, at its rate so far; left out for a canary, which waits for outcomes. */
+  readonly etaSeconds?: number | undefined;
+  /** The first tasks that could not be changed, with the reason. */
+  readonly failures: readonly {
+    readonly id: string;
+    readonly code: string;
+  }[];
+  readonly canary?: {
+    readonly first: number;
+    readonly factor: number;
+    readonly failurePercent: number;
+    /** The stage whose outcome is waited for. */
+    readonly stage?: {
+      readonly size: number;
+      readonly waiting: number;
+      readonly succeeded: number;
+      readonly failedAgain: number;
+    } | undefined;
+  } | undefined;
+}
+
+/** How far to go at once. */
+export interface BulkOptions {
+  /** Maximum number of tasks to change (default: 1000). */
+  readonly limit?: number | undefined;
+  /** Only count the tasks; change nothing. */
+  readonly dryRun?: boolean | undefined;
+}
+
+/** What came of a request about many tasks. */
+export interface BulkOutcome {
+  /** Number of tasks that were changed. */
+  readonly changed: number;
+  /** Number of tasks that match, up to the limit. */
+  readonly matched: number;
+  /** The first tasks that were not changed, with the reason. */
+  readonly failed: readonly {
+    readonly id: string;
+    readonly code: string;
+  }[];
+  /** Whether more tasks may match. */
+  readonly hasMore: boolean;
+}
+
+/** A schedule as it is put. */
+export interface ScheduleBody {
+  /** The name of the work. */
+  readonly command: string;
+  /** Any JSON value; `{}` by default. */
+  readonly payload?: unknown | undefined;
+  /** From 0 to 9; the highest is delivered first. */
+  readonly priority?: number | undefined;
+  /** The URL that gets the results. */
+  readonly webhook?: string | undefined;
+  /** Attempts before a task becomes a dead letter; 0 for what the queue says. */
+  readonly maxAttempts?: number | undefined;
+  /** How long an attempt may take; 0 for any time. */
+  readonly timeoutSeconds?: number | undefined;
+  /** How long a task may wait for a worker; 0 for any time. */
+  readonly ttlSeconds?: number | undefined;
+  /** Short labels of the tasks. */
+  readonly tags?: readonly string[] | undefined;
+  /** Five fields (minute, hour, day, month, weekday), or six with seconds in front; or `@daily` and the like. */
+  readonly cron?: string | undefined;
+  /** Instead of `cron`: elapsed time such as `15m`, counted from 1970-01-01T00:00Z. */
+  readonly every?: string | undefined;
+  /** With `every`: how much later, such as `5m`. */
+  readonly offset?: string | undefined;
+  /** The IANA time zone of `cron` and `except`, such as `Europe/Paris`. */
+  readonly tz?: string | undefined;
+  /** Nothing fires before. */
+  readonly from?: string | undefined;
+  /** Nothing fires after. */
+  readonly until?: string | undefined;
+  /** Local dates such as `2026-12-25`, and cron expressions of local times, at which nothing fires. */
+  readonly except?: readonly string[] | undefined;
+  /** Tasks to create in all; 0 for any number. */
+  readonly times?: number | undefined;
+  /** While a task of the schedule has not ended: `skip` creates none, `one` lets one wait, `replace` cancels the running one, and `allow` creates another. */
+  readonly overlap?: "allow" | "skip" | "one" | "replace" | undefined;
+  /** With `replace`: seconds that the worker of a cancelled task gets to stop. */
+  readonly graceSeconds?: number | undefined;
+  /** After down time: `latest` creates the last task that was missed, `all` every one (at most 1,000), `none` no task that is more than a minute late. */
+  readonly catchUp?: "none" | "latest" | "all" | undefined;
+  /** How late a task may be created; by default 1h for `latest`. */
+  readonly within?: string | undefined;
+  /** Tasks are created up to so much later, always the same for the same schedule. */
+  readonly spread?: string | undefined;
+  /** Pause after so many failed tasks in a row; 0 for never. */
+  readonly pauseAfterFailures?: number | undefined;
+}
+
+/** A schedule as it is now. */
+export interface Schedule {
+  readonly id: string;
+  /** The name of the work. */
+  readonly command: string;
+  /** Any JSON value; `{}` by default. */
+  readonly payload?: unknown | undefined;
+  /** From 0 to 9; the highest is delivered first. */
+  readonly priority?: number | undefined;
+  /** The URL that gets the results. */
+  readonly webhook?: string | undefined;
+  /** Attempts before a task becomes a dead letter; 0 for what the queue says. */
+  readonly maxAttempts?: number | undefined;
+  /** How long an attempt may take; 0 for any time. */
+  readonly timeoutSeconds?: number | undefined;
+  /** How long a task may wait for a worker; 0 for any time. */
+  readonly ttlSeconds?: number | undefined;
+  /** Short labels of the tasks. */
+  readonly tags?: readonly string[] | undefined;
+  /** Five fields (minute, hour, day, month, weekday), or six with seconds in front; or `@daily` and the like. */
+  readonly cron?: string | undefined;
+  /** Instead of `cron`: elapsed time such as `15m`, counted from 1970-01-01T00:00Z. */
+  readonly every?: string | undefined;
+  /** With `every`: how much later, such as `5m`. */
+  readonly offset?: string | undefined;
+  /** The IANA time zone of `cron` and `except`, such as `Europe/Paris`. */
+  readonly tz?: string | undefined;
+  /** Nothing fires before. */
+  readonly from?: string | undefined;
+  /** Nothing fires after. */
+  readonly until?: string | undefined;
+  /** Local dates such as `2026-12-25`, and cron expressions of local times, at which nothing fires. */
+  readonly except?: readonly string[] | undefined;
+  /** Tasks to create in all; 0 for any number. */
+  readonly times?: number | undefined;
+  /** While a task of the schedule has not ended: `skip` creates none, `one` lets one wait, `replace` cancels the running one, and `allow` creates another. */
+  readonly overlap?: "allow" | "skip" | "one" | "replace" | undefined;
+  /** With `replace`: seconds that the worker of a cancelled task gets to stop. */
+  readonly graceSeconds?: number | undefined;
+  /** After down time: `latest` creates the last task that was missed, `all` every one (at most 1,000), `none` no task that is more than a minute late. */
+  readonly catchUp?: "none" | "latest" | "all" | undefined;
+  /** How late a task may be created; by default 1h for `latest`. */
+  readonly within?: string | undefined;
+  /** Tasks are created up to so much later, always the same for the same schedule. */
+  readonly spread?: string | undefined;
+  /** Pause after so many failed tasks in a row; 0 for never. */
+  readonly pauseAfterFailures?: number | undefined;
+  /** Grows with every change of what was put. */
+  readonly version: number;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** The next nominal instant; missing when there is none. */
+  readonly nextAt?: string | undefined;
+  /** How long after each nominal instant its task is created, because of `spread`. */
+  readonly delayMs?: number | undefined;
+  /** The last nominal instant that became a task. */
+  readonly lastAt?: string | undefined;
+  /** The nominal instant that waits for the running task to end. */
+  readonly waitingAt?: string | undefined;
+  /** Every nominal instant up to here was fired or skipped. */
+  readonly handledAt: string;
+  /** Tasks created at nominal instants. */
+  readonly fired: number;
+  /** Nominal instants that became no task, by the reason. */
+  readonly skipped: {
+    readonly late: number;
+    readonly superseded: number;
+    readonly overlap: number;
+    readonly replaced: number;
+    readonly paused: number;
+    readonly quota: number;
+  };
+  /** Tasks of the schedule that have not ended. */
+  readonly live: number;
+  /** Failed tasks in a row. */
+  readonly failures?: number | undefined;
+  /** Who paused it, and why; `server` after too many failures. */
+  readonly paused?: {
+    readonly by: string;
+    readonly reason?: string | undefined;
+    readonly at: string;
+  } | undefined;
+}
+
+/** A task of a schedule, or nominal instants that were skipped. */
+export interface ScheduleRun {
+  /** The nominal instant; the first of several for skips. */
+  readonly at: string;
+  /** The last of several skips. */
+  readonly until?: string | undefined;
+  /** The task; missing for skips. */
+  readonly taskId?: string | undefined;
+  /** The task's status. */
+  readonly status?: string | undefined;
+  /** When the task was created. */
+  readonly createdAt?: string | undefined;
+  /** `fired` at its time, `manual` by run now, `backfill`, or `skipped`. */
+  readonly kind: "fired" | "manual" | "backfill" | "skipped";
+  /** Why it was skipped. */
+  readonly why?: "late" | "superseded" | "overlap" | "replaced" | "paused" | "quota" | undefined;
+  /** How many instants; 1 for a task. */
+  readonly count: number;
+}
+
+/**  */
+export interface PlannedRun {
+  readonly at: string;
+  /** The local time in the zone of the schedule, such as `2026-03-29 03:00`. */
+  readonly local: string;
+  /** The offset from UTC there and then, such as `+02:00`. */
+  readonly offset: string;
+  /** What is special about this one: a gap or a repeated hour. */
+  readonly note?: string | undefined;
+}
+
+/**  */
+export interface ScheduleExplanation {
+  readonly scheduleId: string;
+  /** The instant that was asked about. */
+  readonly at: string;
+  /** The nominal instant that is meant. */
+  readonly nominalAt?: string | undefined;
+  /** The outcome. */
+  readonly outcome: "fired" | "skipped" | "waiting" | "planned" | "due" | "paused" | "not_nominal" | "unknown";
+  /** Why it was skipped. */
+  readonly why?: "late" | "superseded" | "overlap" | "replaced" | "paused" | "quota" | undefined;
+  readonly taskId?: string | undefined;
+  /** The same in a sentence. */
+  readonly text: string;
 }

@@ -1,19 +1,10 @@
 /** Files that belong to results. */
 
+import { type ApiRequest, requestOf } from "@codeq/protocol";
+import { type AskApi, call } from "./api-calls.ts";
+import type { Artifact } from "./api-types.ts";
 import type { TokenSource } from "./connection.ts";
 import type { HttpApi } from "./http/http-api.ts";
-
-/** A file that a result names. */
-export interface Artifact {
-  readonly name: string;
-  /** Where it is: below the server's address unless the server knows how it is reached. */
-  readonly url: string;
-  /** Of a file that the server keeps; a link has none of these. */
-  readonly bytes?: number;
-  /** The hash of the content, in hexadecimal digits. */
-  readonly sha256?: string;
-  readonly contentType?: string;
-}
 
 /** A file that a result names, and how to read it. */
 export interface RunArtifact extends Artifact {
@@ -47,15 +38,17 @@ export async function uploadArtifact(
   token: TokenSource,
   { taskId, worker, leaseToken, name, content, contentType, signal }: UploadedFile,
 ): Promise<Artifact> {
-  return (await api.ask({
-    method: "PUT",
-    path: `${pathOf(taskId, name)}?leaseToken=${leaseToken}&worker=${encodeURIComponent(worker)}`,
+  const sent = {
     token: await token(),
     headers: { "content-type": contentType ?? "application/octet-stream" },
     body: piecesOf(content),
     signal,
     waitMs: uploadMsMax,
-  })) as Artifact;
+  };
+  return call((request) => api.ask({ ...request, ...sent }), "PUT /tasks/:id/artifacts/:name", {
+    params: { id: taskId, name },
+    query: { leaseToken, worker },
+  });
 }
 
 export async function artifactsOf(
@@ -64,19 +57,18 @@ export async function artifactsOf(
   taskId: string,
 ): Promise<readonly RunArtifact[]> {
   const { signal } = new AbortController();
-  const path = `/tasks/${encodeURIComponent(taskId)}/result`;
-  const answer = (await api.ask({ path, token: await token(), signal })) as {
-    readonly result: { readonly artifacts?: readonly Artifact[] };
-  };
-  return (answer.result.artifacts ?? []).map((artifact): RunArtifact => {
+  const sent = { token: await token(), signal };
+  const ask: AskApi = (request) => api.ask({ ...request, ...sent });
+  const { result } = await call(ask, "GET /tasks/:id/result", { params: { id: taskId } });
+  return (result.artifacts ?? []).map((artifact): RunArtifact => {
     const stream = async (): Promise<ReadableStream<Uint8Array>> =>
-      api.download({ path: pathOf(taskId, artifact.name), token: await token(), signal });
+      api.download({ ...fileOf(taskId, artifact), token: await token(), signal });
     return { ...artifact, stream, content: async () => whole(await stream()) };
   });
 }
 
-function pathOf(taskId: string, name: string): string {
-  return `/tasks/${encodeURIComponent(taskId)}/artifacts/${encodeURIComponent(name)}`;
+function fileOf(taskId: string, { name }: Artifact): ApiRequest {
+  return requestOf("GET /tasks/:id/artifacts/:name", { params: { id: taskId, name } });
 }
 
 async function* piecesOf(content: ArtifactContent): AsyncGenerator<Uint8Array> {

@@ -1,12 +1,15 @@
 /** The client: enqueues tasks, gives their results, and starts workers. */
 import { hostname } from "node:os";
+import { limits } from "@codeq/protocol";
 import { Admin } from "./admin/admin.ts";
+import { type AskApi, call } from "./api-calls.ts";
 import { artifactsOf, uploadArtifact } from "./artifact.ts";
 import { CodeqError, messageOf } from "./codeq-error.ts";
 import type { TokenSource } from "./connection.ts";
 import { type Duration, toMs } from "./duration.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
 import type { HttpRequest } from "./http/http-api.ts";
+import type { CreateFields, CreateOptions } from "./producer/creations.ts";
 import {
   createFields,
   EnqueueManyError,
@@ -18,8 +21,9 @@ import { Producer } from "./producer/producer.ts";
 import { createRun, graceBody, type Run } from "./producer/run.ts";
 import { type TaskUpdate, updatesIn } from "./producer/run-events.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
+import { Schedules } from "./schedules/schedules.ts";
 import { Subscriptions } from "./subscriptions/subscriptions.ts";
-import type { Handler, TaskDefinition, TaskType } from "./task.ts";
+import { definitionOf, type Handler, type TaskDefinition, type TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
 import { openTransports, type Transports } from "./transports.ts";
 import { Reports } from "./worker/reports.ts";
@@ -36,17 +40,18 @@ import {
 /** Which server, who is asking, and how to talk to it. Everything has a value for `codeq dev`. */
 export interface ClientOptions {
   /**
-   * Address of the HTTP API. Default: `"http://127.0.0.1:8080"`. For a cluster, the addresses of its nodes:
-   * when one node does not answer, the client asks the next one.
+   * Address of the HTTP API. Default: the environment variable `CODEQ_URL` or `CODEQ_BASE_URL`, otherwise
+   * `"http://127.0.0.1:8080"`. For a cluster, the addresses of its nodes (in the variable, separated by commas): when one
+   * node does not answer, the client asks the next one.
    */
   readonly url?: string | readonly string[] | undefined;
-  /** The token, or a function that returns it. Default: `"dev-token"`. */
+  /** The token, or a function that returns it. Default: the environment variable `CODEQ_TOKEN`, otherwise `"dev-token"`. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
   /**
    * How to talk to the server. `"auto"` uses the streams where they can be reached and HTTP where not.
    */
   readonly transport?: "auto" | "streams" | "http" | undefined;
-  /** `host:port` of the streams, when it is not what the server tells. */
+  /** `host:port` of the streams, when it differs from what the server reports. */
   readonly streams?: string | undefined;
   /** Certificates, of the CA of the server and of this client; in addition to what Node trusts. */
   readonly tls?: TlsOptions | undefined;
@@ -84,7 +89,32 @@ const asAdmin = { "x-role": "ADMIN" };
  * ```
  */
 export function codeq(options: ClientOptions = {}): Client {
-  return new Client(options, systemRuntime, openTransports(options, systemRuntime));
+  // biome-ignore lint/style/noProcessEnv: the only place where the library reads the environment.
+  const whole = optionsIn(process.env, options);
+  return new Client(whole, systemRuntime, openTransports(whole, systemRuntime));
+}
+
+const optionNames: Readonly<Record<keyof ClientOptions, true>> = {
+  ...{ url: true, token: true, transport: true, streams: true },
+  ...{ tls: true, tracing: true, onWarning: true },
+};
+
+/** @internal The options, and from the environment what they leave out. A misspelt option is refused. */
+export function optionsIn(
+  env: Readonly<Record<string, string | undefined>>,
+  options: ClientOptions,
+): ClientOptions {
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(optionNames, name));
+  if (unknown !== undefined) {
+    const known = Object.keys(optionNames).join(", ");
+    throw new CodeqError("invalid_option", `unknown option ${unknown}; the options are ${known}`);
+  }
+  const urls = (env["CODEQ_URL"] || env["CODEQ_BASE_URL"] || "")
+    .split(",")
+    .map((url) => url.trim());
+  const [first] = urls;
+  const url = options.url ?? (first === "" ? undefined : urls);
+  return { ...options, url, token: options.token ?? (env["CODEQ_TOKEN"] || undefined) };
 }
 
 /** Made by `codeq`. */
@@ -96,9 +126,12 @@ export class Client implements AsyncDisposable {
   readonly #producer: Producer;
   readonly #workers = new Set<Worker>();
   readonly #keyPrefix: string;
+  readonly #api: AskApi;
   /** What administrators do: find tasks, replay dead letters and so on. */
   readonly admin: Admin;
-  /** Being told of queues that have work, for workers that do not wait for tasks all the time. */
+  /** Tasks that come back: every morning, every five minutes. */
+  readonly schedules: Schedules;
+  /** Notifications about queues that have work, for workers that do not wait for tasks all the time. */
   readonly subscriptions: Subscriptions;
   /** Ends what has no end of its own. */
   readonly #closing = new AbortController();
@@ -114,8 +147,10 @@ export class Client implements AsyncDisposable {
       (request) => this.#ask({ ...request, headers: asAdmin }),
       (path) => this.#download(path, asAdmin),
     );
-    this.subscriptions = new Subscriptions((request) => this.#ask(request), runtime);
-    this.#keyPrefix = `auto:${runtime.uniqueId()}:`;
+    this.schedules = new Schedules((request) => this.#ask({ ...request, headers: asAdmin }));
+    this.#api = (request) => this.#ask(request);
+    this.subscriptions = new Subscriptions(this.#api, runtime);
+    this.#keyPrefix = `${limits.callKeyPrefix}${runtime.uniqueId()}:`;
     const onWarning =
       options.onWarning ?? ((error) => runtime.warn(`CODEQ_${error.code}`, error.message));
     this.#producer = new Producer({
@@ -177,12 +212,13 @@ export class Client implements AsyncDisposable {
     return createRun(definitionOf(task), id, {
       wait: (taskId, options) => this.#producer.result(taskId, options),
       cancel: async (taskId, options) => {
-        const path = `/tasks/${encodeURIComponent(taskId)}/cancel`;
-        await this.#ask({ method: "POST", path, body: graceBody(options) });
+        const given = { params: { id: taskId }, body: graceBody(options) };
+        await call(this.#api, "POST /tasks/:id/cancel", given);
       },
       artifacts: (taskId) => artifactsOf(this.#transports.api, this.#token, taskId),
       events: (taskId, signal) => this.#follow(taskId, signal),
-      ask: (taskId, what) => this.#ask({ path: `/tasks/${encodeURIComponent(taskId)}${what}` }),
+      status: (id) => call(this.#api, "GET /tasks/:id", { params: { id } }),
+      explain: (id) => call(this.#api, "GET /tasks/:id/explain", { params: { id } }),
     });
   }
 
@@ -241,6 +277,11 @@ export class Client implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** @internal For `@codeq/outbox`: creates a task whose fields were checked before, and stored in a database. */
+  createStored(fields: CreateFields, options: CreateOptions): Promise<string> {
+    return this.#producer.create(fields, options);
   }
 
   /** @internal As if the process ended. */
@@ -306,12 +347,6 @@ export class Client implements AsyncDisposable {
 
 function closedError(): CodeqError {
   return new CodeqError("closed", "the client is closed");
-}
-
-/** Who has no compiler to tell them passes the name. */
-function definitionOf<Input>({ definition }: TaskType<Input, unknown>): TaskDefinition {
-  if (definition !== undefined) return definition;
-  throw new CodeqError("invalid_option", 'this is not a task; make one: task("resize")');
 }
 
 function tokenSource(token: string | (() => string | Promise<string>)): TokenSource {

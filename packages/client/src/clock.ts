@@ -1,4 +1,4 @@
-/** Time as this package sees it; tests put one in its place that moves when it is told to. */
+/** The clock of this package; tests replace it with one that they move. */
 export interface Clock {
   /** Milliseconds since 1970. */
   nowMs(): number;

@@ -32,7 +32,7 @@ const clientErrors = {
   some_refused: false,
   /** The task may belong to another worker by now. */
   lease_lost: false,
-  /** Somebody cancelled the task; its handler should stop. */
+  /** The task was cancelled; its handler should stop. */
   task_cancelled: false,
   /** The worker is shutting down. */
   worker_closing: false,

@@ -2,53 +2,58 @@
 
 export type { Admin, SeriesOptions } from "./admin/admin.ts";
 export type {
-  AdminResult,
-  AdminTask,
-  BulkOptions,
-  BulkOutcome,
   DeadLetters,
-  InspectedTask,
-  ReplayChanges,
   TaskChanges,
   TaskFilter,
-  TaskPage,
   TaskPageOptions,
   TaskPlace,
-  WorkerExplanation,
 } from "./admin/admin-task.ts";
+export type { AdminWebhooks, RedeliverOptions } from "./admin/admin-webhooks.ts";
+export type { CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
 export type {
-  AdminWebhooks,
+  AddedNode,
+  AdminResult,
+  AdminTask,
+  Artifact,
+  BulkJob,
+  BulkOptions,
+  BulkOutcome,
+  CreatedBackup,
   CreatedWebhookSecret,
   Deliveries,
   DeliveryTry,
   FailedDelivery,
   FailingEndpoint,
-  RedeliverOptions,
-  RedeliverOutcome,
-  WebhookSecret,
-} from "./admin/admin-webhooks.ts";
-export type { BulkJob, CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
-export type {
-  AddedNode,
-  HandedOff,
-  RemovedNode,
-  RepairedLog,
-  RepairOptions,
-} from "./admin/cluster.ts";
-export type {
-  CreatedBackup,
   FailureGroup,
+  HandedOff,
+  InspectedTask,
+  PlannedRun,
   QueueDetails,
   QueueOverview,
   QueuePause,
   QueueSeries,
   QueueTrends,
+  RedeliverOutcome,
+  RemovedNode,
+  RepairedLog,
+  RepairOptions,
+  ReplayChanges,
+  RunEvent,
+  RunStatus,
+  Schedule,
+  ScheduleExplanation,
+  ScheduleRun,
   ServerSetting,
+  TaskAttempt,
+  TaskExplanation,
+  TaskPage,
   Topic,
   TopicPolicy,
   TriageOptions,
+  WebhookSecret,
+  WorkerExplanation,
 } from "./api-types.ts";
-export type { Artifact, ArtifactContent, RunArtifact } from "./artifact.ts";
+export type { ArtifactContent, RunArtifact } from "./artifact.ts";
 export {
   type Client,
   type ClientOptions,
@@ -65,9 +70,17 @@ export {
   type EnqueueOptions,
   type EnqueueOutcome,
 } from "./producer/enqueue-options.ts";
-export type { TaskAttempt, TaskExplanation } from "./producer/explanation.ts";
-export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
-export type { RunEvent, RunResult, TaskUpdate } from "./producer/run-events.ts";
+export type { CancelOptions, ResultOptions, Run } from "./producer/run.ts";
+export type { RunResult, TaskUpdate } from "./producer/run-events.ts";
+export type {
+  BackfillOptions,
+  PutScheduleOptions,
+  ScheduleSettings,
+  Schedules,
+  ScheduleTimes,
+  SyncedSchedule,
+  SyncOutcome,
+} from "./schedules/schedules.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export type {
   DeliveryMode,

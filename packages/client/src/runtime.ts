@@ -18,7 +18,7 @@ export type Listen = (
 
 export interface Runtime {
   readonly clock: Clock;
-  /** A text that nobody else has. */
+  /** A text that no other process has. */
   readonly uniqueId: () => string;
   /** Runs a function after what happens in this turn. */
   readonly defer: (run: () => void) => void;
@@ -27,7 +27,7 @@ export interface Runtime {
   /** Instead of Node's own. */
   readonly fetch?: typeof fetch;
   readonly listen: Listen;
-  /** Tells something that nobody listens for. */
+  /** Reports an event that has no listener. */
   readonly warn: (code: string, message: string) => void;
 }
 

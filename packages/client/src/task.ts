@@ -19,8 +19,28 @@ export interface RetryOptions {
   readonly delay?: Duration | ((attempt: number, error: unknown) => Duration) | undefined;
 }
 
+/** One task at a time for a key. */
+export interface UniqueOptions<Input = unknown> {
+  /** The key, or how to get it from the input; 1 to 200 characters. It belongs to the queue of the task. */
+  readonly key: string | ((input: Input) => string);
+  /** Until when a task holds its key. Default: `"unfinished"`; `"waiting"` is until a worker begins it. */
+  readonly while?: "unfinished" | "waiting" | undefined;
+  /**
+   * What `enqueue` does when there is a task with the key. `return` (default) gives that task. `refuse` throws with the
+   * code `unique_key_held`. `replace` and `latest` give the waiting task the new input; while the task runs, one more
+   * waits for its end. `cancel` also cancels the task that runs.
+   */
+  readonly on?: "return" | "refuse" | "replace" | "latest" | "cancel" | undefined;
+  /** How long the key is held at least, from the creation of the task. */
+  readonly for?: Duration | undefined;
+  /** How long later calls may put off a waiting task. */
+  readonly maxWait?: Duration | undefined;
+}
+
 /** How a task is to be treated, by the server and by workers. */
-export interface TaskSettings {
+export interface TaskSettings<Input = unknown> {
+  /** One task at a time for a key, such as `{ key: (i) => i.account, on: "latest" }`. */
+  readonly unique?: UniqueOptions<Input> | undefined;
   /** The number of attempts and the delay between them. Default: the policy of the server. */
   readonly retry?: RetryOptions | undefined;
   /**
@@ -44,6 +64,7 @@ export interface TaskDefinition {
   readonly leaseMs: number;
   readonly timeoutMs: number | undefined;
   readonly priority: number;
+  readonly unique: UniqueOptions | undefined;
 }
 
 /** The function that does the work. What it returns is the output; what it throws is an attempt that failed. */
@@ -113,21 +134,24 @@ interface Schemas {
  */
 export function task<In extends StandardSchema, Out extends StandardSchema>(
   name: string,
-  options: TaskSettings & { readonly input: In; readonly output: Out },
+  options: TaskSettings<SchemaOutput<In>> & { readonly input: In; readonly output: Out },
 ): Task<SchemaInput<In>, SchemaOutput<Out>, SchemaOutput<In>, SchemaInput<Out>>;
 export function task<In extends StandardSchema, Output = unknown>(
   name: string,
-  options: TaskSettings & { readonly input: In; readonly output?: undefined },
+  options: TaskSettings<SchemaOutput<In>> & { readonly input: In; readonly output?: undefined },
 ): Task<SchemaInput<In>, Output, SchemaOutput<In>>;
 export function task<Out extends StandardSchema, Input = unknown>(
   name: string,
-  options: TaskSettings & { readonly input?: undefined; readonly output: Out },
+  options: TaskSettings<Input> & { readonly input?: undefined; readonly output: Out },
 ): Task<Input, SchemaOutput<Out>, Input, SchemaInput<Out>>;
 export function task<Input = unknown, Output = unknown>(
   name: string,
-  options?: TaskSettings & NoSchemas,
+  options?: TaskSettings<Input> & NoSchemas,
 ): Task<Input, Output>;
-export function task(name: string, options: TaskSettings & Schemas = {}): Task<unknown, unknown> {
+export function task(
+  name: string,
+  options: TaskSettings<never> & Schemas = {},
+): Task<unknown, unknown> {
   const definition = toDefinition(name, options);
   return {
     name,
@@ -138,7 +162,7 @@ export function task(name: string, options: TaskSettings & Schemas = {}): Task<u
 
 const leaseDefault: Duration = "60s";
 
-function toDefinition(name: string, options: TaskSettings & Schemas): TaskDefinition {
+function toDefinition(name: string, options: TaskSettings<never> & Schemas): TaskDefinition {
   if (!limits.commandPattern.test(name)) {
     const rule = "a letter or digit, then up to 127 of letters, digits and _ . : -";
     throw new CodeqError("invalid_option", `invalid task name ${JSON.stringify(name)}: ${rule}`);
@@ -161,6 +185,8 @@ function toDefinition(name: string, options: TaskSettings & Schemas): TaskDefini
     leaseMs,
     maxAttempts: retry.maxAttempts,
     retryDelay: retry.delay,
+    // The key gets the input that producers pass.
+    unique: options.unique as UniqueOptions | undefined,
     timeoutMs: timeout === undefined ? undefined : toMs(timeout, "timeout"),
   };
 }
@@ -179,4 +205,10 @@ export function checkMaxAttempts(maxAttempts: number | undefined): void {
   if (Number.isInteger(maxAttempts) && maxAttempts >= 1 && maxAttempts <= max) return;
   const text = `invalid maxAttempts ${maxAttempts}: a whole number from 1 to ${max}`;
   throw new CodeqError("invalid_option", text);
+}
+
+/** JavaScript has no compiler that refuses the name of a task in place of the task. */
+export function definitionOf<Input>({ definition }: TaskType<Input, unknown>): TaskDefinition {
+  if (definition !== undefined) return definition;
+  throw new CodeqError("invalid_option", 'this is not a task; make one: task("resize")');
 }

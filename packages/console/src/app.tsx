@@ -1,4 +1,4 @@
-/** Which page the address means. */
+/** Chooses the page for the address. */
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { connection } from "./api.ts";
@@ -97,7 +97,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    // An address that somebody typed; it is looked for as it is.
+    // A mistyped address: the text is used as it is.
     return part;
   }
 }

@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { attentionOf } from "./attention.ts";
+import type { FailureGroup } from "./model/failures.ts";
+import type { QueueRow } from "./model/queues.ts";
 
 const nowMs = Date.UTC(2026, 4, 14, 14, 0, 0);
 const rates = { enqueued: 0, completed: 0, failed: 0, retried: 0 };
-const quiet = { ready: 0, delayed: 0, leased: 0, dead: 0, waiting: 0, rates };
+const quiet = { ready: 0, delayed: 0, leased: 0, dead: 0, failed: 0, waiting: 0, asking: 0, rates };
 const health = { status: "ok", storage: "open", durability: "fsync" };
 const worker = { workerId: "mailer-1", leases: 0, streams: 1 };
 
 test("a server at rest needs nobody", () => {
-  const queues = [{ ...quiet, name: "send", ready: 5, waiting: 5 }];
+  const queues = [{ ...quiet, name: "send", ready: 5, waiting: 5, asking: 1, oldestSeconds: 60 }];
   assert.deepEqual(attentionOf({ queues, workers: [worker], health, nowMs }), []);
 });
 
@@ -41,25 +43,66 @@ test("what is urgent comes first, each with the place where to act", () => {
     nowMs,
   });
   assert.deepEqual(
-    found.map(({ level, page, queue }) => [level, page, queue]),
+    found.map(({ level, page, queues: touched }) => [level, page, touched]),
     [
-      ["bad", "health", undefined],
-      ["bad", "dead", "send"],
-      ["warn", "queue", "video"],
-      ["warn", "workers", undefined],
+      ["bad", "health", []],
+      ["bad", "failures", ["send"]],
+      ["warn", "queue", ["video"]],
+      ["warn", "workers", []],
     ],
   );
   assert.match(found[2]?.why ?? "", /By ana: “drain”\. 7 tasks are waiting\./);
 });
 
-test("ready tasks without any worker are urgent, unless their queue is paused", () => {
-  const ready = { ...quiet, name: "llm", ready: 2, waiting: 2 };
-  const [found] = attentionOf({ queues: [ready], workers: [], health, nowMs });
-  assert.equal(found?.title, "llm: no worker");
+const llm = { ...quiet, name: "llm", ready: 2, waiting: 2, oldestSeconds: 7200 };
+const titles = (queues: readonly QueueRow[], failures?: readonly FailureGroup[]): string[] =>
+  attentionOf({ queues, workers: [worker], failures, health, nowMs }).map(({ title }) => title);
+
+test("ready tasks that no worker asks for are urgent, also while workers of other queues are there", () => {
+  assert.deepEqual(titles([llm]), ["No worker for llm, oldest 2 h"]);
+  const served = [
+    { ...llm, asking: 1 },
+    { ...llm, leased: 1 },
+    { ...llm, rates: { ...rates, completed: 1 } },
+  ];
+  for (const each of served) {
+    assert.deepEqual(titles([each]), ["Tasks of llm wait long, oldest 2 h"]);
+  }
+  assert.deepEqual(titles([{ ...llm, oldestSeconds: 1 }]), [], "it may be between two claims");
   const pause = { by: "ana", at: "2026-05-14T13:00:00Z" };
-  const paused = attentionOf({ queues: [{ ...ready, pause }], workers: [], health, nowMs });
-  assert.deepEqual(
-    paused.map(({ level }) => level),
-    ["warn"],
-  );
+  assert.deepEqual(titles([{ ...llm, pause }]), ["llm: paused 1 h ago"]);
+});
+
+const group: FailureGroup = {
+  id: "aa",
+  text: "SmtpError: <n>",
+  count: 24_000,
+  dlq: 24_000,
+  failed: 0,
+  firstSeen: "2026-05-14T13:00:00Z",
+  lastSeen: "2026-05-14T13:00:00Z",
+  commands: [
+    { command: "mail", count: 23_000 },
+    { command: "sms", count: 1000 },
+  ],
+  example: { taskId: "", error: "" },
+  trend: [],
+  state: "open",
+};
+
+test("many queues with the same problem are one cause, and the largest comes first", () => {
+  const many = Array.from({ length: 5 }, (_, n) => ({ ...llm, name: `q${n}`, waiting: n + 1 }));
+  const queues = [...many, { ...quiet, name: "mail", dead: 23_000 }];
+  assert.deepEqual(titles(queues, [group]), [
+    "24,000 dead letters, 1 cause, 2 queues",
+    "No worker for 5 queues, oldest 2 h",
+  ]);
+  const deep = many.map((each) => ({ ...each, waiting: 40_000 }));
+  assert.deepEqual(titles(deep, [group]), [
+    "No worker for 5 queues, oldest 2 h",
+    "24,000 dead letters, 1 cause, 2 queues",
+  ]);
+  const failed = { ...group, failed: 4000, dlq: 20_000 };
+  assert.deepEqual(titles([], [failed]), ["24,000 failures, 1 cause, 2 queues"]);
+  assert.deepEqual(titles([], [{ ...group, state: "ignored" }]), []);
 });

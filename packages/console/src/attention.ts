@@ -1,108 +1,217 @@
-/** What somebody should do something about, from what is known of queues, workers and the server. */
+/** Problems of queues, workers and the server that an operator should act on. */
 
-import { ago, bytes, duration, plural } from "./format.ts";
-import type { QueueRow } from "./model/queues.ts";
+import { ago, bytes, count, duration, plural, workerName } from "./format.ts";
+import type { FailureGroup } from "./model/failures.ts";
+import { isUnserved, type QueueRow } from "./model/queues.ts";
 import type { Disk, Health, Worker } from "./model/server.ts";
 import type { IconName } from "./parts/icon.tsx";
 
 export interface Attention {
+  /** Stays the same while the problem lasts. */
+  readonly id: string;
   readonly level: "bad" | "warn";
   readonly icon: IconName;
   readonly title: string;
   readonly why: string;
-  readonly page: "queue" | "dead" | "workers" | "health";
-  /** Of the queue, where it is about one. */
-  readonly queue?: string;
+  readonly page: "queue" | "queues" | "failures" | "workers" | "health";
+  /** The queues of the problem. */
+  readonly queues: readonly string[];
+  /** How many tasks the problem is about; larger ones come first. */
+  readonly impact: number;
 }
 
 export interface Known {
   readonly queues: readonly QueueRow[];
   readonly workers: readonly Worker[];
+  /** Undefined until they are known. */
+  readonly failures?: readonly FailureGroup[] | undefined;
   readonly health: Health | undefined;
   readonly disk?: Disk | undefined;
   readonly nowMs: number;
 }
 
-/** A worker that holds leases and was not heard of for so long may have died. */
+/** A worker with leases that was silent for this long may have died. */
 const silentMs = 120_000;
 
 export function isSilent({ leases, lastSeenAt }: Worker, nowMs: number): boolean {
   return leases > 0 && lastSeenAt !== undefined && nowMs - Date.parse(lastSeenAt) >= silentMs;
 }
 
-/** Little is left until the server refuses writes. */
 export function isNearlyFull({ freeBytes, minFreeBytes }: Disk): boolean {
   return freeBytes < 3 * minFreeBytes;
 }
 
-/** Urgent ones first. */
-export function attentionOf({ queues, workers, health, disk, nowMs }: Known): Attention[] {
-  const found: Attention[] = [];
-  if (health !== undefined && health.storage !== "open") {
-    found.push({
-      level: "bad",
-      icon: "disk",
-      title: `Storage is ${health.storage}`,
-      why: "Writes are refused. Free disk space, or look at the log of the server.",
-      page: "health",
-    });
-  } else if (disk !== undefined && isNearlyFull(disk)) {
-    found.push({
-      level: "warn",
-      icon: "disk",
-      title: `${bytes(disk.freeBytes)} of disk space left`,
-      why: `The server refuses writes below ${bytes(disk.minFreeBytes)}. Free space, or use a larger disk.`,
-      page: "health",
-    });
-  }
-  for (const queue of queues) found.push(...ofQueue(queue, workers.length > 0, nowMs));
-  for (const worker of workers) {
-    const { workerId, leases, lastSeenAt } = worker;
-    if (lastSeenAt === undefined || !isSilent(worker, nowMs)) continue;
-    const silent = nowMs - Date.parse(lastSeenAt);
-    found.push({
-      level: "warn",
-      icon: "deaf",
-      title: `Worker ${workerId} is silent`,
-      why: `It holds ${plural(leases, "lease")} and was last heard of ${duration(silent)} ago.`,
-      page: "workers",
-    });
-  }
-  return found.sort((one, other) => (one.level === other.level ? 0 : one.level === "bad" ? -1 : 1));
+/** A task that waits this long in a queue with workers is worth a look. */
+const lateSeconds = 15 * 60;
+const namesMax = 3;
+
+/** One for each cause, not for each queue: urgent ones first, and of those the ones with most tasks. */
+export function attentionOf(known: Known): Attention[] {
+  const found = [
+    ofStorage(known),
+    ofFailures(known),
+    ofUnserved(known),
+    ofLate(known),
+    ofPauses(known),
+    ofSilence(known),
+  ].filter((each) => each !== undefined);
+  return found.sort((one, other) =>
+    one.level === other.level ? other.impact - one.impact : one.level === "bad" ? -1 : 1,
+  );
 }
 
-function ofQueue(queue: QueueRow, hasWorkers: boolean, nowMs: number): Attention[] {
-  const { name, ready, dead, pause, waiting, leased } = queue;
-  const found: Attention[] = [];
-  if (dead > 0) {
-    found.push({
+function ofStorage({ health, disk }: Known): Attention | undefined {
+  const server = { icon: "disk", page: "health", queues: [], impact: Infinity } as const;
+  if (health !== undefined && health.storage !== "open") {
+    return {
+      ...server,
+      id: "storage",
       level: "bad",
-      icon: "dead",
-      title: `${name}: ${plural(dead, "dead letter")}`,
-      why: "They used up their attempts and stay until somebody replays or deletes them.",
-      page: "dead",
-      queue: name,
-    });
+      title: `Storage is ${health.storage}`,
+      why: "Writes are refused. Free disk space, or look at the log of the server.",
+    };
   }
-  if (pause !== undefined) {
-    const reason = pause.reason === undefined ? "" : `: “${pause.reason}”`;
-    found.push({
-      level: "warn",
-      icon: "pause",
-      title: `${name}: paused ${ago(Date.parse(pause.at), nowMs)}`,
-      why: `By ${pause.by}${reason}. ${plural(waiting, "task is", "tasks are")} waiting.`,
-      page: "queue",
-      queue: name,
-    });
-  } else if (ready > 0 && leased === 0 && !hasWorkers) {
-    found.push({
-      level: "bad",
-      icon: "nowork",
-      title: `${name}: no worker`,
-      why: `${plural(ready, "task is", "tasks are")} ready, and no worker is connected.`,
-      page: "queue",
-      queue: name,
-    });
-  }
-  return found;
+  if (disk === undefined || !isNearlyFull(disk)) return undefined;
+  return {
+    ...server,
+    id: "disk",
+    level: "warn",
+    title: `${bytes(disk.freeBytes)} of disk space left`,
+    why: `The server refuses writes below ${bytes(disk.minFreeBytes)}. Free space, or use a larger disk.`,
+  };
+}
+
+/** Groups that someone has resolved, ignored or snoozed need no action. */
+function ofFailures({ queues, failures }: Known): Attention | undefined {
+  const open = failures?.filter(({ state }) => state === "open" || state === "returned");
+  const rows = queues.filter(({ dead, failed }) => dead + failed > 0);
+  const names = open?.flatMap(({ commands }) => commands.map(({ command }) => command));
+  const touched = [...new Set(names ?? rows.map(({ name }) => name))];
+  const sum = (of: readonly number[]): number => of.reduce((total, each) => total + each, 0);
+  const impact = sum(open?.map((each) => each.count) ?? rows.map((row) => row.dead + row.failed));
+  if (impact === 0) return undefined;
+  const failed = sum(open?.map((each) => each.failed) ?? rows.map((row) => row.failed));
+  const causes = open === undefined ? "" : `, ${plural(open.length, "cause")}`;
+  const many = plural(impact, failed === 0 ? "dead letter" : "failure");
+  const [only] = touched.length === 1 ? touched : [];
+  const largest = (open ?? [])
+    .slice(0, namesMax)
+    .map((each) => `${count(each.count)} × ${each.text}`);
+  return {
+    id: "failures",
+    level: "bad",
+    icon: "dead",
+    title:
+      only === undefined
+        ? `${many}${causes}, ${plural(touched.length, "queue")}`
+        : `${only}: ${many}${causes}`,
+    why:
+      largest.length === 0
+        ? "They stay until someone replays or deletes them."
+        : largest.join("; "),
+    page: "failures",
+    queues: touched,
+    impact,
+  };
+}
+
+function ofUnserved({ queues }: Known): Attention | undefined {
+  const unserved = queues.filter(isUnserved);
+  const [first] = unserved;
+  if (first === undefined) return undefined;
+  const which = unserved.length === 1 ? first.name : plural(unserved.length, "queue");
+  return {
+    ...oldestOf(unserved),
+    id: "no worker",
+    level: "bad",
+    icon: "nowork",
+    title: `No worker for ${which}, oldest ${duration(oldestMs(unserved))}`,
+    why: `${namesOf(unserved)} No worker asks for them. Start one, or look at why it asks for other queues.`,
+  };
+}
+
+/** Queues that have workers, but not enough of them. */
+function ofLate({ queues }: Known): Attention | undefined {
+  const late = queues.filter(
+    (queue) =>
+      queue.pause === undefined &&
+      !isUnserved(queue) &&
+      queue.ready > 0 &&
+      (queue.oldestSeconds ?? 0) >= lateSeconds,
+  );
+  const [first] = late;
+  if (first === undefined) return undefined;
+  const which = late.length === 1 ? first.name : plural(late.length, "queue");
+  return {
+    ...oldestOf(late),
+    id: "late",
+    level: "warn",
+    icon: "delayed",
+    title: `Tasks of ${which} wait long, oldest ${duration(oldestMs(late))}`,
+    why: `${namesOf(late)} Workers are there, but fewer tasks end than wait.`,
+  };
+}
+
+function oldestMs(queues: readonly QueueRow[]): number {
+  return Math.max(...queues.map(({ oldestSeconds = 0 }) => oldestSeconds)) * 1000;
+}
+
+function oldestOf(queues: readonly QueueRow[]): Pick<Attention, "page" | "queues" | "impact"> {
+  return {
+    page: queues.length === 1 ? "queue" : "queues",
+    queues: queues.map(({ name }) => name),
+    impact: queues.reduce((sum, { waiting }) => sum + waiting, 0),
+  };
+}
+
+/** The queues with the most tasks, and how many others there are. */
+function namesOf(queues: readonly QueueRow[]): string {
+  const sorted = [...queues].sort((one, other) => other.waiting - one.waiting);
+  const named = sorted.slice(0, namesMax).map(({ name, waiting }) => `${name} ${count(waiting)}`);
+  const rest = sorted.length - named.length;
+  const total = sorted.reduce((sum, { waiting }) => sum + waiting, 0);
+  const tasks = plural(total, "task waits", "tasks wait");
+  return `${tasks}: ${named.join(", ")}${rest === 0 ? "" : `, and ${plural(rest, "more queue")}`}.`;
+}
+
+function ofPauses({ queues, nowMs }: Known): Attention | undefined {
+  const paused = queues.filter(({ pause }) => pause !== undefined);
+  const [first] = paused;
+  if (first?.pause === undefined) return undefined;
+  const { by, at, reason } = first.pause;
+  const because = reason === undefined ? "" : `: “${reason}”`;
+  const isOne = paused.length === 1;
+  return {
+    ...oldestOf(paused),
+    id: "paused",
+    level: "warn",
+    icon: "pause",
+    title: isOne
+      ? `${first.name}: paused ${ago(Date.parse(at), nowMs)}`
+      : `${plural(paused.length, "queue is", "queues are")} paused`,
+    why: isOne
+      ? `By ${by}${because}. ${plural(first.waiting, "task is", "tasks are")} waiting.`
+      : namesOf(paused),
+  };
+}
+
+function ofSilence({ workers, nowMs }: Known): Attention | undefined {
+  const silent = workers.filter((worker) => isSilent(worker, nowMs));
+  const [first] = silent;
+  if (first?.lastSeenAt === undefined) return undefined;
+  const leases = silent.reduce((sum, each) => sum + each.leases, 0);
+  const isOne = silent.length === 1;
+  const longest = Math.max(...silent.map((each) => nowMs - Date.parse(each.lastSeenAt ?? "")));
+  return {
+    id: "silent",
+    level: "warn",
+    icon: "deaf",
+    title: isOne
+      ? `Worker ${workerName(first.workerId)} is silent`
+      : `${count(silent.length)} workers are silent`,
+    why: `${isOne ? "It holds" : "They hold"} ${plural(leases, "lease")} and ${isOne ? "was" : "were"} last heard of ${isOne ? "" : "up to "}${duration(longest)} ago.`,
+    page: "workers",
+    queues: [],
+    impact: leases,
+  };
 }

@@ -1,29 +1,33 @@
 /**
- * The one feed of this tab: it says which queues changed, and what happens to the task on the page. While it
- * is open, queries are asked again when something happened and not by the clock. It is closed while the tab is
- * hidden, because browsers open few connections to one server; a lost feed is opened again, and until then
- * queries go back to asking by the clock.
+ * The event feed of this tab: which queues changed, and the events of the task on the page. While the feed is open,
+ * queries are refreshed on events instead of by the clock. The feed is closed while the tab is hidden, because browsers
+ * open few connections to one server. A lost feed is reopened; until then queries are refreshed by the clock. The server
+ * sends a sign of life every 2 seconds. When it is late, one request asks whether the server still answers, so that a
+ * proxy that holds the feed back is not mistaken for a server that hangs.
  *
- *   closed    the tab is hidden, or nobody is signed in
- *   opening   asked for; queries ask by the clock
- *   open      tells what changed; leaves when the server or the network ends it
+ *   closed    the tab is hidden, or no user is signed in
+ *   opening   requested; queries are refreshed by the clock
+ *   open      reports changes, until the server or the network ends the feed
  */
-import { apiHeaders, tenant, urlOf } from "./api.ts";
+import { apiHeaders, connection, heard, silentMsMax, tenant, urlOf, watchSilence } from "./api.ts";
 import { createStore } from "./store.ts";
 
-/** When something last happened: to any task, to one queue, to the task on the page. */
+/** Times of the last events: of any task, of one queue, of the task on the page. */
 interface Changed {
   all: number;
   task: number;
-  /** Of queues that one summary had no room for. */
+  /** Of queues that did not fit into a summary. */
   others: number;
   readonly queues: Map<string, number>;
 }
 
 const againMsMin = 1000;
 const againMsMax = 10_000;
-/** The server shows a sign of life every 15 seconds. */
-const silentMsMax = 40_000;
+const watchMs = 500;
+/** A sign of life is late. */
+const lateMs = 3000;
+/** Between two looks: the machine was asleep, and the connection is probably gone. */
+const asleepMs = 4 * watchMs + lateMs;
 const blockCharsMax = 1024 * 1024;
 
 export const isLive = createStore(false);
@@ -36,8 +40,11 @@ let openFeed: AbortController | undefined;
 let againMs = againMsMin;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let heardMs = 0;
+let watchedMs = 0;
+let isProbed = false;
 let hooks: FeedHooks = {
   onChange: () => {},
+  onLate: () => {},
   onLost: () => {},
   isWanted: () => false,
   isCounting: () => false,
@@ -53,7 +60,7 @@ export interface Follows {
   readonly task?: string;
 }
 
-/** When something last happened that a query follows; 0 for never. */
+/** Time of the last event that a query follows; 0 for none. */
 export function changedMs({ queue, task }: Follows): number {
   if (task !== undefined) return task === watchedTask ? changed.task : 0;
   if (queue === undefined) return changed.all;
@@ -61,12 +68,14 @@ export function changedMs({ queue, task }: Follows): number {
 }
 
 export interface FeedHooks {
-  /** Something happened, or may have happened while the feed was away. */
+  /** An event arrived, or the feed was closed and may have missed one. */
   readonly onChange: () => void;
+  /** Nothing arrives: ask whether the server still answers. */
+  readonly onLate: () => void;
   /** The server may be gone. */
   readonly onLost: () => void;
   readonly isWanted: () => boolean;
-  /** What happens now is counted, for a page that does not follow it. */
+  /** The page is paused: events are only counted. */
   readonly isCounting: () => boolean;
 }
 
@@ -74,12 +83,36 @@ export function startFeed(given: FeedHooks): void {
   hooks = given;
   document.addEventListener("visibilitychange", adjustFeed);
   tenant.subscribe(reopen);
-  setInterval(() => {
-    if (openFeed !== undefined && Date.now() - heardMs > silentMsMax) reopen();
-  }, silentMsMax / 4);
+  setInterval(watch, watchMs);
 }
 
-/** Opens or closes the feed as it is wanted now. */
+function watch(): void {
+  if (document.hidden) return;
+  const nowMs = Date.now();
+  const wasAsleep = nowMs - watchedMs > asleepMs;
+  watchedMs = nowMs;
+  if (wasAsleep) {
+    reopen();
+    return;
+  }
+  const quietMs = openFeed === undefined ? 0 : nowMs - heardMs;
+  if (quietMs > lateMs && !isProbed) {
+    isProbed = true;
+    hooks.onLate();
+  }
+  watchSilence(isLive.get());
+  if (quietMs > silentMsMax) openFeed?.abort();
+}
+
+function hearLife(): void {
+  heardMs = Date.now();
+  isProbed = false;
+  againMs = againMsMin;
+  const { state } = connection.get();
+  // While requests find no server, a feed that is still open changes nothing.
+  if (state === "online" || state === "silent") heard();
+}
+
 export function adjustFeed(): void {
   if (hooks.isWanted() && !document.hidden) {
     if (openFeed === undefined && retryTimer === undefined) void read();
@@ -88,7 +121,7 @@ export function adjustFeed(): void {
   }
 }
 
-/** The task on the page, whose events are told one by one; empty for none. */
+/** Sets the task whose single events the feed reports; empty for none. */
 export function watchTask(id: string): void {
   if (watchedTask === id) return;
   watchedTask = id;
@@ -112,7 +145,8 @@ function close(): void {
 async function read(): Promise<void> {
   const own = new AbortController();
   openFeed = own;
-  heardMs = Date.now();
+  heardMs = watchedMs = Date.now();
+  isProbed = false;
   const task = watchedTask === "" ? undefined : watchedTask;
   const url = urlOf({ path: "/v1/codeq/admin/events", query: { view: "summary", task } });
   try {
@@ -120,13 +154,12 @@ async function read(): Promise<void> {
     const signal = own.signal;
     const reply = await fetch(url, { headers, signal, credentials: "same-origin" });
     if (!reply.ok || reply.body === null) throw new Error(`${reply.status}`);
-    // What happened before this moment is only known by asking.
+    // Events from before this moment are missing, so everything may have changed.
     happened();
     isLive.set(true);
-    againMs = againMsMin;
     await follow(reply.body);
   } catch {
-    // Whatever the reason, queries ask by the clock until the feed is open again.
+    // For any reason: queries are refreshed by the clock until the feed is open again.
   }
   if (openFeed !== own) return;
   close();
@@ -144,7 +177,7 @@ async function follow(body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<vo
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    heardMs = Date.now();
+    hearLife();
     const blocks = (text + value).split("\n\n");
     text = blocks.pop() ?? "";
     if (text.length > blockCharsMax) return;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { ago, bytes, duration, plural, rate, share, time, visible } from "./format.ts";
+import { ago, bytes, duration, plural, rate, share, time, visible, workerName } from "./format.ts";
 
 test("durations have two units at most", () => {
   const shown = [0, 999, 1800, 59_400, 1_574_000, 11_520_000, 86_400_000 * 9].map(duration);
@@ -27,4 +27,11 @@ test("marks that turn or hide text are shown as symbols", () => {
   assert.equal(visible("\u0000\u001b[31m"), "\u2400\u241b[31m");
   assert.equal(visible("tab\tand\nline"), "tab\tand\nline");
   assert.equal(visible("Müller <b>"), "Müller <b>");
+});
+
+test("a worker is shown by the name that it gave itself", () => {
+  assert.equal(workerName("worker-dev"), "worker-dev");
+  assert.equal(workerName("~slot%201%20%C3%A4@worker-dev"), "slot 1 ä (worker-dev)");
+  assert.equal(workerName("~@~odd"), "~odd");
+  assert.equal(workerName("~%zz@x"), "~%zz@x");
 });

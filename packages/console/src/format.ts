@@ -13,7 +13,6 @@ export function plural(value: number, one: string, many: string = `${one}s`): st
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** Per second. */
 export function rate(value: number): string {
   if (value === 0) return "0";
   if (value >= 10) return count(value);
@@ -85,7 +84,7 @@ function local(ms: number): string {
   return `${date} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(pad).join(":")}`;
 }
 
-/** Marks that turn text around or hide, and control characters, as symbols that can be seen. */
+/** Replaces control characters, and marks that are invisible or reverse the text, by visible symbols. */
 export function visible(text: string): string {
   return text.replace(unseen, (letter) => {
     const code = letter.codePointAt(0) ?? 0;
@@ -100,7 +99,20 @@ const unseen =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g;
 
-/** The part of an id by which people tell tasks apart: ids of the same time begin alike. */
+/** The end of an id: ids that were created close together start with the same characters. */
 export function shortId(id: string): string {
   return id.length <= 12 ? id : id.slice(-12);
+}
+
+/** The server names a worker `~<name, escaped>@<subject>`, or by its subject alone. */
+export function workerName(id: string): string {
+  const [, name = "", subject = ""] = /^~([^@]*)@(.*)$/s.exec(id) ?? [];
+  if (subject === "") return id;
+  if (name === "") return subject;
+  try {
+    return `${decodeURIComponent(name)} (${subject})`;
+  } catch {
+    // Written by hand, not by the server: shown as it is.
+    return id;
+  }
 }

@@ -1,12 +1,12 @@
 /**
- * JSON text as lines to show, without reading it into values: numbers stay exactly as they were sent, and
- * so does everything else. What is no JSON is shown as it is, on one line for each of its own.
+ * JSON text as lines to show, without parsing it into values, so that numbers keep all digits. Text that is not JSON
+ * is shown unchanged.
  */
 
 export interface JsonPiece {
   readonly kind: "key" | "string" | "number" | "word" | "mark" | "text";
   readonly text: string;
-  /** A number that JavaScript would have changed. */
+  /** A number that JavaScript would round. */
   readonly isExact?: boolean;
 }
 
@@ -15,7 +15,7 @@ export interface JsonLine {
   readonly pieces: readonly JsonPiece[];
 }
 
-/** Longer texts are cut, so that a page stays usable; the whole text can be copied. */
+/** Longer texts are cut to keep the page fast; the copy button copies the whole text. */
 const textCharsMax = 2000;
 export const linesMax = 5000;
 
@@ -27,7 +27,7 @@ interface Token {
   readonly text: string;
 }
 
-/** Undefined when it is no JSON; only its tokens are looked at. */
+/** Undefined if a token is not JSON; the grammar is not checked. */
 function tokensOf(json: string): Token[] | undefined {
   const tokens: Token[] = [];
   token.lastIndex = 0;
@@ -97,7 +97,6 @@ function pieceOf({ kind, text }: Token, isKey: boolean): JsonPiece {
   return { kind: isKey ? "key" : kind, text: shown };
 }
 
-/** Whether JavaScript would show another number. */
 export function isRounded(text: string): boolean {
   return canonical(text) !== canonical(String(Number(text)));
 }
@@ -118,7 +117,7 @@ function plainLines(text: string): JsonLine[] {
     .map((line) => ({ depth: 0, pieces: [{ kind: "text", text: line.slice(0, textCharsMax) }] }));
 }
 
-/** Why text is no JSON, in words with a place; undefined when it is. */
+/** Why the text is not valid JSON; undefined if it is. */
 export function jsonProblem(text: string): string | undefined {
   if (text.trim() === "") return "Empty: JSON is required";
   try {
@@ -129,7 +128,7 @@ export function jsonProblem(text: string): string | undefined {
   }
 }
 
-/** The text of a member, as it was sent: `rawMember('{"a":{"b":1.0}}', ["a", "b"])` is `1.0`. */
+/** The text of a member, unchanged: `rawMember('{"a":{"b":1.0}}', ["a", "b"])` is `1.0`. */
 export function rawMember(json: string, path: readonly string[]): string | undefined {
   let text: string | undefined = json;
   for (const name of path) text = text === undefined ? undefined : memberOf(text, name);

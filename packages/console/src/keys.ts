@@ -1,4 +1,4 @@
-/** Shortcuts of single letters. They are off while a field or a dialog has the focus, and can be turned off. */
+/** Single-letter shortcuts. They are off while a field or a dialog has the focus, and can be turned off. */
 import { useLayoutEffect, useState } from "preact/hooks";
 import { shortcuts } from "./preferences.ts";
 
@@ -9,7 +9,7 @@ const maps: KeyMap[] = [];
 let isChord = false;
 
 export function useKeys(map: KeyMap): void {
-  // At once: a key may be pressed as soon as the page is there.
+  // Before the next event: a user may press a key as soon as the page is drawn.
   useLayoutEffect(() => {
     maps.unshift(map);
     return () => void maps.splice(maps.indexOf(map), 1);
@@ -38,7 +38,7 @@ function isForUs({ metaKey, ctrlKey, altKey, target }: KeyboardEvent): boolean {
 function actionOf({ key, target }: KeyboardEvent): (() => void) | undefined {
   const name = isChord ? `g ${key}` : key;
   isChord = key === "g" && !isChord;
-  // What Enter means on a link or a button, the browser knows.
+  // The browser handles Enter on a link or a button.
   if (name === "Enter" && (target as Element).closest("a, button, summary")) return undefined;
   return maps.find((map) => map[name] !== undefined)?.[name];
 }
@@ -67,4 +67,24 @@ export function useRowKeys(
     cursor,
     keys: { j: () => move(1), k: () => move(-1), x: act(select), Enter: act(open) },
   };
+}
+
+/**
+ * The option of a list that Enter takes, and a function that moves by a step; a step of 0 goes back to the first. The
+ * choice is the name of an option, so that it stays when options come and go.
+ */
+export function useChoice<Option>(
+  options: readonly Option[],
+  nameOf: (option: Option) => string,
+): readonly [Option | undefined, (step: -1 | 0 | 1) => void] {
+  const [name, setName] = useState<string>();
+  const at = Math.max(
+    0,
+    options.findIndex((option) => nameOf(option) === name),
+  );
+  const choose = (step: -1 | 0 | 1): void => {
+    const next = options[(at + step + options.length) % options.length];
+    setName(step === 0 || next === undefined ? undefined : nameOf(next));
+  };
+  return [options[at], choose];
 }

@@ -1,9 +1,9 @@
-/** Starts the console. */
 import { render } from "preact";
-import { connection } from "./api.ts";
+import { ask, connection } from "./api.ts";
 import { App } from "./app.tsx";
 import { adjustFeed, startFeed } from "./feed.ts";
 import { listenForKeys } from "./keys.ts";
+import { healthCall } from "./model/server.ts";
 import { openPalette } from "./overlays/palette.tsx";
 import { applyTheme, startClock, theme } from "./preferences.ts";
 import { invalidate, isPaused, refreshDue, startRefreshing } from "./query.ts";
@@ -24,6 +24,8 @@ startClock();
 startRefreshing();
 startFeed({
   onChange: refreshDue,
+  // The answer says it to everybody; what is wrong is said by the banner.
+  onLate: () => void ask(healthCall).catch(() => {}),
   onLost: () => {
     if (!isPaused.get()) invalidate();
   },

@@ -1,4 +1,4 @@
-/** What a person chose for this browser: theme, form of times, single-letter shortcuts. */
+/** Preferences of this browser: theme, time format, single-letter shortcuts, payloads. */
 import type { TimeMode } from "./format.ts";
 import { createStore, keptStore, useStore } from "./store.ts";
 
@@ -18,7 +18,7 @@ export function applyTheme(): void {
   else dataset["theme"] = theme.get();
 }
 
-/** The time, for everything that shows how long ago something was. */
+/** The current time, for ages on the page. */
 const now = createStore(Date.now());
 
 export function startClock(): void {

@@ -1,11 +1,10 @@
 /**
- * What the server said, shared by all components that ask the same. An entry is asked for again while
- * somebody looks at it: not while the tab is hidden, the page is paused or the server is away. One that follows
- * tasks is asked for when the feed said that something happened to them; all others, and those while there is no
- * feed, after their time.
+ * Answers of the server, shared by all components that use the same key. An entry on the page is refreshed, except
+ * while the tab is hidden, the page is paused or the user is signed out. An entry that follows tasks is refreshed
+ * when the feed reports a change of them; other entries, and all entries while the feed is closed, by the clock.
  */
 import { useLayoutEffect, useState } from "preact/hooks";
-import { type ApiError, ask, connection, type Request, tenant, urlOf } from "./api.ts";
+import { type ApiError, ask, connection, isLost, type Request, tenant, urlOf } from "./api.ts";
 import { changedMs, type Follows, isLive, missedEvents } from "./feed.ts";
 import { createStore, useStore } from "./store.ts";
 
@@ -19,6 +18,8 @@ interface Entry {
   answer: Answer<unknown>;
   askedMs: number;
   isAsking: boolean;
+  /** Something changed after the request was sent. */
+  isOutdated: boolean;
   everyMs: number;
   follows: Follows | undefined;
   ask: () => Promise<unknown>;
@@ -31,14 +32,14 @@ const entries = new Map<string, Entry>();
 const unusedMax = 100;
 const retryMs = 2000;
 const tickMs = 500;
-/** Of an entry to which nothing happens: ages grow, and other people pause queues. */
+/** Without events: ages grow, and other users pause queues. */
 const restMs = 10_000;
-/** Between two looks at the task on the page. */
+/** Shortest time between two requests for the task on the page. */
 const taskGapMs = 250;
 
 interface QueryOptions {
   readonly everyMs?: number;
-  /** Of what happens to these tasks; an empty one is all of them. */
+  /** The tasks whose events refresh the entry; all tasks if empty. */
   readonly follows?: Follows;
 }
 
@@ -54,7 +55,7 @@ export function useQuery<T>(
     if (entry === undefined) return undefined;
     const run = (): void => redraw((n) => n + 1);
     entry.listeners.add(run);
-    // The answer may have come since it was drawn.
+    // The answer may have arrived after the component was drawn.
     if (entry.answer !== shown) run();
     if (Date.now() - entry.askedMs > 1000) refresh(entry);
     return () => void entry.listeners.delete(run);
@@ -62,13 +63,13 @@ export function useQuery<T>(
   return (shown ?? { isLoading: false }) as Answer<T>;
 }
 
-/** What the server answers to a request, for the tenant that the page shows. */
+/** The answer to a request, for the tenant that the page shows. */
 export function useAnswer<T>(name: string, request: Request<T>, options?: QueryOptions): Answer<T> {
   useStore(tenant);
   return useQuery(`${name}:${urlOf(request)}`, () => ask(request), options);
 }
 
-/** What was last answered, for a page to begin with until its own answer is there. */
+/** The last answer, for a page to show until its own answer arrives. */
 export function lastAnswer<T>(key: string): T | undefined {
   return entries.get(key)?.answer.data as T | undefined;
 }
@@ -81,6 +82,7 @@ function entryOf(key: string, given: Pick<Entry, "ask" | "everyMs" | "follows">)
     answer: { isLoading: true },
     askedMs: 0,
     isAsking: false,
+    isOutdated: false,
     listeners: new Set(),
   };
   entries.set(key, entry);
@@ -99,51 +101,60 @@ function forgetUnused(): void {
 function refresh(entry: Entry): void {
   if (entry.isAsking) return;
   entry.isAsking = true;
+  entry.isOutdated = false;
   entry.askedMs = Date.now();
   const show = (answer: Answer<unknown>): void => {
     entry.isAsking = false;
+    if (entry.isOutdated) {
+      refresh(entry);
+      return;
+    }
     entry.answer = answer;
     for (const run of [...entry.listeners]) run();
   };
   entry.ask().then(
     (data) => show({ data, isLoading: false }),
-    // What was known stays on the page; the error stands beside it.
+    // The page keeps the last answer and shows the error beside it.
     (error: ApiError) => show({ data: entry.answer.data, error, isLoading: false }),
   );
 }
 
-/** Asks again for everything whose key begins so, when it is on the page. */
+/** Reloads the entries whose key starts with the prefix; those off the page when they are next shown. */
 export function invalidate(prefix = ""): void {
   for (const [key, entry] of entries) {
     if (!key.startsWith(prefix)) continue;
-    if (entry.listeners.size > 0) refresh(entry);
-    else entry.askedMs = 0;
+    askAgain(entry);
   }
 }
 
-/** Forgets everything, as for another person. */
+/** Drops all answers: they belong to another user or tenant. */
 export function forgetAll(): void {
   for (const [key, entry] of entries) {
     entry.answer = { isLoading: true };
-    entry.askedMs = 0;
     if (entry.listeners.size === 0) entries.delete(key);
-    else refresh(entry);
+    else askAgain(entry);
   }
 }
 
-/** Asks again for what is due. */
+/** The answer to a request from before is not shown. */
+function askAgain(entry: Entry): void {
+  entry.isOutdated = entry.isAsking;
+  if (entry.listeners.size > 0) refresh(entry);
+  else entry.askedMs = 0;
+}
+
 export function refreshDue(): void {
   const { state } = connection.get();
   if (document.hidden || isPaused.get() || state === "signed-out") return;
   for (const entry of entries.values()) {
-    if (entry.listeners.size > 0 && isDue(entry, state === "offline")) refresh(entry);
+    if (entry.listeners.size > 0 && isDue(entry, isLost())) refresh(entry);
   }
 }
 
-function isDue({ askedMs, everyMs, follows }: Entry, isOffline: boolean): boolean {
+function isDue({ askedMs, everyMs, follows }: Entry, isServerLost: boolean): boolean {
   if (everyMs === 0) return false;
   const ageMs = Date.now() - askedMs;
-  if (isOffline) return ageMs >= retryMs;
+  if (isServerLost) return ageMs >= retryMs;
   if (follows === undefined || !isLive.get()) return ageMs >= everyMs;
   const gapMs = follows.task === undefined ? everyMs : taskGapMs;
   return ageMs >= Math.max(restMs, everyMs) || (changedMs(follows) >= askedMs && ageMs >= gapMs);

@@ -22,7 +22,6 @@ export function useLocation(): Location {
   return useStore(store);
 }
 
-/** The address of a page. */
 export function href(
   path: string,
   query: Readonly<Record<string, string | undefined>> = {},
@@ -41,7 +40,7 @@ export function navigate(to: string, { replace = false } = {}): void {
   if (!replace) window.scrollTo(0, 0);
 }
 
-/** Links to pages of the console do not load it again; all others are left to the browser. */
+/** Links to pages of the console do not reload it; the browser handles all other links. */
 export function followLinks(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0) return;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -51,7 +50,7 @@ export function followLinks(event: MouseEvent): void {
   }
   const to = new URL(link.href);
   const isOwn = to.pathname === base || to.pathname.startsWith(`${base}/`);
-  if (to.origin !== window.location.origin || !isOwn) return;
+  if (to.origin !== window.location.origin || !isOwn || to.hash !== "") return;
   event.preventDefault();
   navigate(to.pathname + to.search);
 }

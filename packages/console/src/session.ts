@@ -1,4 +1,4 @@
-/** Who is signed in. The token itself never reaches a script: the server keeps it in a cookie. */
+/** The signed-in user. No script sees the token: the server keeps it in a cookie that scripts cannot read. */
 import { connection, setCsrf, tenant } from "./api.ts";
 import { forgetAll } from "./query.ts";
 import { createStore, readKept } from "./store.ts";
@@ -19,45 +19,49 @@ export interface Session {
   readonly traceUrl?: string;
 }
 
-/** Undefined while it is not known; null when nobody is signed in. */
+/** Undefined while loading; null when no user is signed in. */
 export const session = createStore<Session | null | undefined>(undefined);
 
-/** Viewers look and change nothing; the server sees to that, too. */
+/** The server also refuses changes by viewers. */
 export function mayAct(): boolean {
   return session.get()?.role !== "viewer";
 }
 
-/** Whether the server leaves payloads and results out for this session. */
 export function hidesPayloads(): boolean {
   return session.get()?.payloads === "hidden";
 }
 
 export const readOnlyReason = "Your role is viewer: you can look at everything but change nothing";
 
-/** Where people can sign in beside this page; undefined when there is no such place. */
+/** The identity server for single sign-on, if one is configured. */
 export const identityServer = createStore<string | undefined>(undefined);
 
 const path = "/ui/session";
+const deadlineMs = 10_000;
 
-/** Takes up the session of this browser, if there is one. */
+async function send(init: RequestInit): Promise<Response> {
+  const signal = AbortSignal.timeout(deadlineMs);
+  return await fetch(path, { credentials: "same-origin", cache: "no-store", signal, ...init });
+}
+
 export async function resume(): Promise<void> {
   try {
-    const reply = await fetch(path, { credentials: "same-origin", cache: "no-store" });
+    const reply = await send({});
     const body = (await reply.json()) as Session & { identityServer?: string };
     identityServer.set(body.identityServer);
     session.set(reply.ok ? begin(body) : null);
   } catch {
-    // Without a server there is no session; the banner says that it is away.
+    // The server is down; the banner says so.
     connection.set({ ...connection.get(), state: "offline" });
     if (session.get() === undefined) session.set(null);
   }
 }
 
-/** What is wrong, in words; undefined when the session has begun. */
+/** Returns the problem in words; undefined after a successful sign-in. */
 export async function signIn(token: string): Promise<string | undefined> {
   try {
     const headers = { authorization: `Bearer ${token.trim()}` };
-    const reply = await fetch(path, { method: "POST", headers, credentials: "same-origin" });
+    const reply = await send({ method: "POST", headers });
     const body = (await reply.json()) as Session & { error: string };
     if (!reply.ok) return refused(reply, body.error);
     session.set(begin(body));
@@ -78,13 +82,13 @@ function refused({ status, headers }: Response, error: string): string {
 function begin(found: Session): Session {
   setCsrf(found.csrf);
   const asked = new URLSearchParams(window.location.search).get("tenant");
-  if (found.role === "operator") tenant.set(asked ?? readKept("tenant") ?? "");
+  if (found.role === "operator") tenant.set(asked ?? readKept("tenant", ""));
   connection.set({ state: "online", answeredMs: Date.now() });
   return found;
 }
 
 export async function signOut(): Promise<void> {
   const csrf = session.get()?.csrf ?? "";
-  await fetch(path, { method: "DELETE", headers: { "x-codeq-csrf": csrf } });
+  await send({ method: "DELETE", headers: { "x-codeq-csrf": csrf } });
   session.set(null);
 }

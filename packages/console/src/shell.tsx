@@ -1,7 +1,7 @@
-/** What stands around every page: navigation, top bar, the banner of a lost connection. */
+/** The frame of every page: navigation, top bar, the banner of a lost connection. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { connection, tenant } from "./api.ts";
+import { connection, isLost, tenant } from "./api.ts";
 import { missedEvents } from "./feed.ts";
 import { ago, count, timeModes } from "./format.ts";
 import { useHealth, useTenants } from "./model/server.ts";
@@ -17,6 +17,7 @@ import { invalidate, isPaused } from "./query.ts";
 import { href, useLocation } from "./router.ts";
 import { type Session, signOut } from "./session.ts";
 import { useStore } from "./store.ts";
+import { tellProblem } from "./toasts.tsx";
 
 export interface Crumb {
   readonly text: string;
@@ -31,19 +32,17 @@ export function Shell(props: {
   const { path } = useLocation();
   const [isNavOpen, setNavOpen] = useState(false);
   useEffect(() => setNavOpen(false), [path]);
-  useEffect(() => {
-    document.body.classList.toggle("nav-open", isNavOpen);
-  }, [isNavOpen]);
+  const isOffline = useIsOffline();
   return (
     <>
       <a class="skip" href="#page">
         Skip to content
       </a>
-      <div class="shell">
+      <div class={`shell ${isNavOpen ? "nav-open" : ""} ${isOffline ? "offline" : ""}`}>
         <Side session={props.session} onClose={() => setNavOpen(false)} />
         <div class="main">
           <TopBar crumbs={props.crumbs} onMenu={() => setNavOpen(true)} />
-          <Banner />
+          <Banner isOffline={isOffline} />
           <main class="page" id="page" tabIndex={-1}>
             {props.children}
           </main>
@@ -174,7 +173,7 @@ function SideFoot({ session }: { readonly session: Session }): JSX.Element {
           <bdi>{session.subject}</bdi> · {session.role}
           {session.payloads === "hidden" ? ", payloads hidden" : ""}
         </span>
-        <Button class="ghost sm" onClick={() => void signOut()}>
+        <Button class="ghost sm" onClick={() => void signOut().catch(tellProblem)}>
           Sign out
         </Button>
       </div>
@@ -252,10 +251,10 @@ function LiveButton(): JSX.Element {
   const paused = useStore(isPaused);
   const missed = useStore(missedEvents);
   const { state } = useStore(connection);
-  if (state === "offline") {
+  if (state === "offline" || state === "silent") {
     return (
       <Badge tone="warn" icon="offline">
-        Offline
+        {state === "offline" ? "Offline" : "No answer"}
       </Badge>
     );
   }
@@ -266,7 +265,7 @@ function LiveButton(): JSX.Element {
           Paused{missed === 0 ? "" : `, ${count(missed)} new`}
         </Badge>
       ) : (
-        <span class="st st-done">
+        <span class="st t-done">
           <svg class="pulse" width="8" height="8" aria-hidden="true">
             <circle cx="4" cy="4" r="4" fill="currentColor" />
           </svg>
@@ -282,14 +281,17 @@ function LiveButton(): JSX.Element {
 const patienceMs = 2000;
 const reliefMs = 2500;
 
-/** Only after a moment: most lost connections are back before anybody notices. */
-function Banner(): JSX.Element {
-  const { state, answeredMs } = useStore(connection);
+/** True after a delay: most lost connections come back at once. */
+function useIsOffline(): boolean {
+  const { answeredMs } = useStore(connection);
+  return useNow() - answeredMs > patienceMs && isLost();
+}
+
+function Banner({ isOffline }: { readonly isOffline: boolean }): JSX.Element {
+  const { answeredMs, state } = useStore(connection);
   const nowMs = useNow();
   const [wasOffline, setWasOffline] = useState(false);
-  const isOffline = state === "offline" && nowMs - answeredMs > patienceMs;
   useEffect(() => {
-    document.body.classList.toggle("offline", isOffline);
     if (isOffline) {
       setWasOffline(true);
       return undefined;
@@ -302,7 +304,9 @@ function Banner(): JSX.Element {
       {isOffline ? (
         <div class="banner row wrap">
           <Icon name="offline" />
-          <span>Connection to the server lost</span>
+          <span>
+            {state === "silent" ? "The server does not answer" : "Connection to the server lost"}
+          </span>
           <span class="d">
             Data from {ago(answeredMs, nowMs)}. Actions are off until the server answers.
           </span>

@@ -29,33 +29,34 @@ export function useStore<T>(store: Store<T>): T {
   const shown = store.get();
   useLayoutEffect(() => {
     const run = (): void => redraw((n) => n + 1);
-    // It may have changed since it was drawn.
+    // The value may have changed after the component was drawn.
     if (!Object.is(store.get(), shown)) run();
     return store.subscribe(run);
   }, [store]);
   return shown;
 }
 
-/** Kept in this browser; a browser that forbids it starts from the initial value again. */
-export function keptStore<T extends string>(name: string, initial: T): Store<T> {
-  const store = createStore<T>((readKept(name) as T | undefined) ?? initial);
+/** Stored in this browser. */
+export function keptStore<T>(name: string, initial: T): Store<T> {
+  const store = createStore(readKept(name, initial));
   store.subscribe(() => keep(name, store.get()));
   return store;
 }
 
-export function readKept(name: string): string | undefined {
+export function readKept<T>(name: string, initial: T): T {
   try {
-    return localStorage.getItem(`codeq-${name}`) ?? undefined;
+    const text = localStorage.getItem(`codeq-${name}`);
+    return text === null ? initial : JSON.parse(text);
   } catch {
-    // Private windows may refuse; the value is a convenience.
-    return undefined;
+    // A private window may refuse, and another version may have written the text; the value is a convenience.
+    return initial;
   }
 }
 
-export function keep(name: string, value: string): void {
+export function keep(name: string, value: unknown): void {
   try {
-    localStorage.setItem(`codeq-${name}`, value);
+    localStorage.setItem(`codeq-${name}`, JSON.stringify(value));
   } catch {
-    // Private windows may refuse; the value is a convenience.
+    // A private window may refuse; the value is a convenience.
   }
 }

@@ -2,6 +2,10 @@
  * The filter of the task list as people write it: `state:dead queue:send-email error:"421 too many"`.
  * It stands in the URL in this form, and becomes the query of the API.
  */
+import type { Given } from "@codeq/protocol";
+
+/** The conditions in a query of the API. */
+export type TaskQuery = Omit<NonNullable<Given<"GET /admin/failure-groups">["query"]>, "after">;
 
 export interface FilterToken {
   readonly key: string;
@@ -11,16 +15,30 @@ export interface FilterToken {
 interface FilterKey {
   readonly key: string;
   /** The name in the query of the API. */
-  readonly query: string;
+  readonly query: keyof TaskQuery;
   readonly about: string;
   readonly values?: readonly string[];
 }
 
-const places = ["ready", "delayed", "leased", "dead", "done", "failed"] as const;
+const places = [
+  "ready",
+  "delayed",
+  "leased",
+  "failure",
+  "dead",
+  "failed",
+  "cancelled",
+  "done",
+] as const;
 
 const filterKeys: readonly FilterKey[] = [
   { key: "queue", query: "command", about: "the queue of the task" },
-  { key: "state", query: "place", about: places.join(", "), values: places },
+  {
+    key: "state",
+    query: "place",
+    about: `${places.join(", ")}; failure is dead or failed`,
+    values: places,
+  },
   { key: "error", query: "error", about: "text in the last error" },
   {
     key: "payload.",
@@ -49,7 +67,7 @@ const filterKeys: readonly FilterKey[] = [
 
 const pattern = /([\w.-]+):(?:"((?:[^"\\]|\\.)*)"|(\S+))|"((?:[^"\\]|\\.)*)"|(\S+)/g;
 
-/** Words without a key are looked for in ids when they could be part of one, else in errors. */
+/** A word without a key filters by id if it looks like a part of an id, otherwise by error. */
 export function parseFilter(text: string): FilterToken[] {
   return [...text.matchAll(pattern)].map(([, key, quoted, plain, words, word]) => {
     if (key !== undefined) return { key, value: unescaped(quoted) ?? plain ?? "" };
@@ -72,13 +90,15 @@ export function showFilter(tokens: readonly FilterToken[]): string {
 }
 
 export interface FilterQuery {
-  readonly query: Readonly<Record<string, string>>;
-  /** What is wrong with it, for the person who wrote it. */
+  readonly query: TaskQuery;
+  /** What is wrong with the filter, for the user. */
   readonly problem?: string;
 }
 
 export function filterQuery(tokens: readonly FilterToken[], nowMs: number): FilterQuery {
-  const query: Record<string, string> = {};
+  const given: Partial<Record<keyof TaskQuery, string>> = {};
+  // The server refuses an unknown place with an error.
+  const query = given as TaskQuery;
   for (const token of tokens) {
     const name = nameOf(token.key);
     if (name === undefined) return { query, problem: unknownKey(token.key) };
@@ -89,12 +109,12 @@ export function filterQuery(tokens: readonly FilterToken[], nowMs: number): Filt
     if (value === undefined) {
       return { query, problem: `"${token.value}" is no time span; write 15m, 1h or 7d` };
     }
-    query[name] = value;
+    given[name] = value;
   }
   return { query };
 }
 
-function nameOf(key: string): string | undefined {
+function nameOf(key: string): keyof TaskQuery | undefined {
   if (key.startsWith("payload.")) return "payload";
   return filterKeys.find((each) => each.key === key)?.query;
 }
@@ -120,13 +140,13 @@ function unknownKey(key: string): string {
 }
 
 export interface Completion {
-  /** What the input becomes. */
+  /** The new text of the input. */
   readonly text: string;
   readonly about: string;
   readonly isWhole: boolean;
 }
 
-/** What may follow: keys first, then the values of a key. */
+/** Suggestions: keys first, then the values of a key. */
 export function completions(
   input: string,
   known: Readonly<Record<string, readonly string[]>>,

@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { TaskRow } from "./model/tasks.ts";
+import type { Attempt, TaskRow } from "./model/tasks.ts";
 import { lifeOf } from "./task-life.ts";
 
 const at = (second: number): string => new Date(Date.UTC(2026, 0, 1) + second * 1000).toISOString();
 const ms = (second: number): number => Date.parse(at(second));
 const task: TaskRow = {
-  ...{ id: "1", command: "render", status: "PENDING", maxAttempts: 3 },
+  id: "1",
+  command: "render",
+  status: "PENDING",
+  lastKnownLocation: "PENDING_LIST",
+  maxAttempts: 3,
   place: "ready",
   createdAt: at(0),
   updatedAt: at(0),
@@ -23,7 +27,7 @@ test("a task that waits has been ready since it came", () => {
 });
 
 test("attempts, the delays behind them and what followed have their lengths", () => {
-  const attemptHistory = [
+  const attemptHistory: readonly Attempt[] = [
     {
       workerId: "w",
       leaseToken: 1,
@@ -46,7 +50,12 @@ test("attempts, the delays behind them and what followed have their lengths", ()
 });
 
 test("one that runs lasts until now, and attempts that are not kept are counted", () => {
-  const running = { workerId: "w", leaseToken: 9, startedAt: at(10), outcome: "running" };
+  const running: Attempt = {
+    workerId: "w",
+    leaseToken: 9,
+    startedAt: at(10),
+    outcome: "running",
+  };
   const leased: TaskRow = {
     ...task,
     place: "leased",

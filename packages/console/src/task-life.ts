@@ -1,4 +1,4 @@
-/** The places of a task over time, from what is known of it: when it came, and each attempt. */
+/** The places of a task over time, from its creation time and its attempts. */
 import type { Attempt, TaskRow } from "./model/tasks.ts";
 
 export interface Stay {

@@ -1,4 +1,4 @@
-/** Sends what a button asks for, and says for a few seconds what was done, for screen readers as well. */
+/** Short messages about finished actions, also for screen readers, and the calls behind buttons. */
 import type { JSX } from "preact";
 import { ask, type Request } from "./api.ts";
 import { Icon } from "./parts/icon.tsx";
@@ -12,6 +12,8 @@ interface Toast {
 }
 
 const shownMs = 5000;
+/** Long enough to reach the link. */
+const linkMs = 30_000;
 const store = createStore<Toast | undefined>(undefined);
 let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -23,14 +25,14 @@ export function tellProblem(error: unknown): void {
   show({ text: error instanceof Error ? error.message : String(error), isBad: true });
 }
 
-/** Throws what the server refused with. `changed` begins the keys of the queries to load again. */
+/** Throws the error of the server. Queries whose keys start with `changed` are reloaded. */
 export async function sendCall(call: Request, done: string, changed = ""): Promise<void> {
   await ask(call);
   tell(done);
   invalidate(changed);
 }
 
-/** For buttons without a dialog: a refusal is shown like success. */
+/** For buttons without a dialog: an error is shown as a message. */
 export function sendNow(call: Request, done: string, changed = ""): void {
   sendCall(call, done, changed).catch(tellProblem);
 }
@@ -38,7 +40,7 @@ export function sendNow(call: Request, done: string, changed = ""): void {
 function show(toast: Toast): void {
   clearTimeout(timer);
   store.set(toast);
-  timer = setTimeout(() => store.set(undefined), shownMs);
+  timer = setTimeout(() => store.set(undefined), toast.link === undefined ? shownMs : linkMs);
 }
 
 export function Toasts(): JSX.Element {

@@ -221,10 +221,16 @@ class ImageReader {
     if (!isSound || (kind === kinds.head) !== (this.#head === undefined)) throw this.#damaged();
     const payload = Buffer.from(bytes.subarray(1, end));
     if (kind === kinds.head) {
-      this.#head = JSON.parse(payload.toString()) as ImageHead;
-      return { is: "head", head: this.#head };
+      const head = fieldsIn(payload);
+      if (!isHead(head)) throw this.#damaged();
+      this.#head = head;
+      return { is: "head", head };
     }
-    if (kind === kinds.end) return this.#end(JSON.parse(payload.toString()) as ImageEnd);
+    if (kind === kinds.end) {
+      const end = fieldsIn(payload);
+      if (!isEnd(end)) throw this.#damaged();
+      return this.#end(end);
+    }
     this.#items += 1;
     if (kind === kinds.record) return { is: "record", record: recordIn(payload) };
     if (kind !== kinds.entry) throw this.#damaged();
@@ -241,6 +247,40 @@ class ImageReader {
     this.#start = this.#at;
     return { is: "end", section: { head, end, start, bytes: this.#at - start } };
   }
+}
+
+/** The fields of a head or an end; undefined when they are no JSON. */
+function fieldsIn(payload: Buffer): Partial<Record<string, unknown>> | undefined {
+  try {
+    return JSON.parse(payload.toString()) as Partial<Record<string, unknown>>;
+  } catch {
+    // A checksum does not keep a server from sending what it wants.
+    return undefined;
+  }
+}
+
+/** Copies between nodes name no store. */
+const storePattern = /^(?:control|shard-\d{1,6})?$/;
+
+/** The fields become names of files and folders, so nothing else is accepted. An unknown version is reported later. */
+function isHead(fields: unknown): fields is ImageHead {
+  const { version, kind, identity, store, index, timeMs } = Object(fields) as Partial<ImageHead>;
+  if (typeof version !== "number") return false;
+  if (typeof store !== "string" || !storePattern.test(store)) return false;
+  return (
+    (kind === "full" || kind === "log") &&
+    isIndex(index) &&
+    [identity, timeMs].every(Number.isFinite)
+  );
+}
+
+function isEnd(fields: unknown): fields is ImageEnd {
+  const { index, items } = Object(fields) as Partial<ImageEnd>;
+  return isIndex(index) && isIndex(items);
+}
+
+function isIndex(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 function recordIn(payload: Buffer): ImageRecord {

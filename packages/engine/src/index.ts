@@ -53,7 +53,6 @@ export { LocalLog } from "./log/local-log.ts";
 export type { Log } from "./log/log.ts";
 export { MemoryLog } from "./log/memory-log.ts";
 export type { LeaderLog } from "./log/replicated/leader-log.ts";
-export type { NatsTls } from "./log/replicated/nats-connection.ts";
 export {
   type LeaderName,
   type Leading,
@@ -62,6 +61,7 @@ export {
   type ReplicaStatus,
   type ReplicaTiming,
   replicaTiming,
+  replicaTimingOf,
 } from "./log/replicated/replica.ts";
 export type { SharedLog } from "./log/replicated/shared-log.ts";
 export type { RowCursor } from "./merged-scan.ts";

@@ -28,6 +28,8 @@ export class MemoryLogServer {
    * JetStream did so to a writer with several appends under way; readers have to pass over such a record.
    */
   slips: () => boolean = () => false;
+  /** How many of the newest records the server that answers a read does not have yet. */
+  lag: () => number = () => 0;
   readonly #records: Uint8Array[] = [];
   #trimmed = 0;
   readonly #handles: Set<MemorySharedLog> = new Set();
@@ -63,6 +65,7 @@ export class MemoryLogServer {
   append(record: Uint8Array, slot: number): Appending {
     const { last } = this.bounds;
     if (slot === last + 1) return this.force(record);
+    if (slot > last + 1) return { kind: "lost", why: `the log ends at slot ${last}` };
     if (!this.slips() || !this.#isDeposed(record, slot)) return { kind: "fenced" };
     this.force(record);
     return { kind: "unknown", why: `it was kept in slot ${last + 1}` };
@@ -87,7 +90,8 @@ export class MemoryLogServer {
   read(slot: number): readonly Uint8Array[] {
     if (slot <= this.#trimmed) throw behind(slot, this.bounds.first);
     const from = slot - this.#trimmed - 1;
-    return this.#records.slice(from, from + readMax).map((each) => Uint8Array.from(each));
+    const end = Math.min(from + readMax, Math.max(from, this.#records.length - this.lag()));
+    return this.#records.slice(from, end).map((each) => Uint8Array.from(each));
   }
 
   trim(slot: number): void {

@@ -36,6 +36,7 @@ export const errors = {
   invalid_argument: row(400, "INVALID_ARGUMENT", "invalid argument"),
   invalid_command: row(400, "INVALID_ARGUMENT", "invalid command"),
   body_too_large: row(413, "RESOURCE_EXHAUSTED", "request body is too large"),
+  body_too_slow: row(408, "ABORTED", "the request body arrives too slowly", true),
   payload_too_large: row(413, "RESOURCE_EXHAUSTED", "payload is too large"),
   compressed_body: row(
     415,
@@ -74,6 +75,10 @@ export const errors = {
   task_unknown: row(404, "NOT_FOUND", "not-found"),
   result_not_found: row(404, "NOT_FOUND", "result not found", true),
   topic_not_found: row(404, "NOT_FOUND", "queue topic not found"),
+  schedule_not_found: row(404, "NOT_FOUND", "schedule not found"),
+  invalid_schedule: row(422, "INVALID_ARGUMENT", "the schedule is invalid"),
+  schedule_busy: row(409, "ABORTED", "a task of the schedule has not ended"),
+  version_mismatch: row(412, "ABORTED", "the schedule has another version"),
   invalid_topic: row(422, "INVALID_ARGUMENT", "the policy of the topic is invalid"),
   priority_not_allowed: row(
     400,
@@ -83,7 +88,7 @@ export const errors = {
   subscription_not_found: row(404, "NOT_FOUND", "not-found"),
   not_owner: row(403, "PERMISSION_DENIED", "not-owner"),
   not_in_progress: row(409, "ABORTED", "not-in-progress"),
-  not_dead: row(409, "ABORTED", "the task is not a dead letter"),
+  not_failed: row(409, "ABORTED", "the task is neither a dead letter nor failed"),
   has_ended: row(409, "ABORTED", "the task has already ended"),
   not_waiting: row(
     409,
@@ -97,6 +102,16 @@ export const errors = {
     "several tasks match this part of an id; pass more characters of the id",
   ),
   idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),
+  unique_key_held: row(
+    409,
+    "ALREADY_EXISTS",
+    "another task has this unique key; wait for its end, or use another value of unique.on",
+  ),
+  task_deleted: row(
+    410,
+    "NOT_FOUND",
+    "the task of this idempotency key has ended and was deleted; its result is gone",
+  ),
   too_many_artifacts: row(
     409,
     "RESOURCE_EXHAUSTED",
@@ -123,6 +138,11 @@ export const errors = {
     409,
     "RESOURCE_EXHAUSTED",
     "too many queues of this tenant are paused; resume some of them",
+  ),
+  too_many_schedules: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "the tenant has 10000 schedules, which is the most; delete some, or let one schedule create several tasks",
   ),
   too_many_topics: row(
     409,

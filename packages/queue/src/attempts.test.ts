@@ -54,7 +54,12 @@ test("an attempt that came back is kept with who had it, when, how it ended and 
 });
 
 test("the attempt under way, and the one that ended in a result, follow from the place", () => {
-  const extended = extendLease(fresh(), by, { nowMs: 8000, leaseMs: 60_000, ranMs: 3000 });
+  const extended = extendLease(fresh(), by, {
+    nowMs: 8000,
+    leaseMs: 60_000,
+    ranMs: 3000,
+    leftMs: 0,
+  });
   assert.ok(extended.ok);
   const open = { endedMs: undefined, error: "", delayMs: 0 };
   assert.deepEqual(attemptsOf(extended.value), [{ ...known, ...open, outcome: "running" }]);

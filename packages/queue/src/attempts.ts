@@ -8,7 +8,7 @@ import type { PastAttempt, Task, Trail } from "./task.ts";
 export interface Attempt extends Omit<PastAttempt, "endedMs" | "outcome"> {
   /** Undefined while a worker has the task. */
   readonly endedMs: number | undefined;
-  readonly outcome: PastAttempt["outcome"] | "running" | "completed" | "failed";
+  readonly outcome: PastAttempt["outcome"] | "running" | "completed";
 }
 
 export const attemptsKeptMax = 20;
@@ -20,10 +20,22 @@ export function withAttempt(
   end: Pick<PastAttempt, "endedMs" | "outcome" | "error" | "delayMs">,
 ): Trail {
   const { workerId, sinceMs: startedMs } = place;
-  const error = end.error.slice(0, errorCharsMax);
-  const attempt = { workerId, leaseToken, startedMs, ...end, error };
+  return withPast(trail, { workerId, leaseToken, startedMs, ...end });
+}
+
+/** The trail of a failed task that is replayed: it keeps the attempt that ended the task. */
+export function withFailedAttempt(task: Task): Trail | undefined {
+  const { leaseToken, place, trail, error } = task;
+  if (place.in !== "done" || place.workerId === "") return trail;
+  const { workerId, startedMs, atMs: endedMs } = place;
+  const end = { endedMs, outcome: "failed", error, delayMs: 0 } as const;
+  return withPast(trail, { workerId, leaseToken, startedMs, ...end });
+}
+
+function withPast(trail: Trail | undefined, attempt: PastAttempt): Trail {
+  const error = attempt.error.slice(0, errorCharsMax);
   const before = trail?.attempts ?? [];
-  const attempts = [...before.slice(1 - attemptsKeptMax), attempt];
+  const attempts = [...before.slice(1 - attemptsKeptMax), { ...attempt, error }];
   // The progress of one attempt says nothing about the next.
   return { attempts, progress: undefined, logs: trail?.logs ?? [] };
 }

@@ -16,10 +16,37 @@ export {
 } from "./ended.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
 export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
+export { instantOf, utc, type Zone } from "./schedule/calendar.ts";
+export { parseCron } from "./schedule/cron.ts";
+export {
+  afterEnd,
+  countOutcome,
+  type Fired,
+  fire,
+  newScheduleState,
+  nextNominal,
+  pauseSchedule,
+  resumeSchedule,
+  type SchedulePause,
+  type SchedulePolicy,
+  type ScheduleState,
+  type SkipReason,
+  type Skips,
+  skipReasons,
+  spreadDelayMs,
+} from "./schedule/schedule.ts";
+export {
+  compileSpec,
+  durationMs,
+  type Spec,
+  type SpecText,
+} from "./schedule/spec.ts";
 export {
   type Artifact,
   clampPriority,
   comebacks,
+  isFailure,
+  isLive,
   type LogLine,
   noExtras,
   noRepairs,
@@ -29,16 +56,19 @@ export {
   queueOf,
   type ResultBody,
   type Status,
+  scheduledKinds,
   statusOf,
   type Task,
   type TaskExtras,
   type TaskId,
   type TaskRepairs,
+  type TaskSchedule,
+  type TaskUnique,
   type TenantId,
   type Trail,
   type WorkerId,
 } from "./task.ts";
-export { attach, attachedTo, withAttached } from "./transitions/attach.ts";
+export { attach, attachedTo, bytesOfResult, withAttached } from "./transitions/attach.ts";
 export { claim, promote } from "./transitions/claim.ts";
 export { complete, isRepeat, type Submission } from "./transitions/complete.ts";
 export { type Edit, edit } from "./transitions/edit.ts";
@@ -50,12 +80,7 @@ export {
   lapsed,
   startByMsOf,
 } from "./transitions/end-unfinished.ts";
-export {
-  enqueue,
-  type IdempotencyEntry,
-  matchIdempotency,
-  type NewTask,
-} from "./transitions/enqueue.ts";
+export { enqueue, type NewTask } from "./transitions/enqueue.ts";
 export { extendLease, type Report, reportLimits } from "./transitions/extend-lease.ts";
 export {
   abandon,
@@ -68,4 +93,25 @@ export {
   retryOrBury,
   timedOut,
 } from "./transitions/give-back.ts";
+export {
+  endings,
+  type GoneTask,
+  goneTask,
+  type IdempotencyEntry,
+  keyUntilMs,
+  matchIdempotency,
+  withoutItsRecord,
+} from "./transitions/idempotency.ts";
 export { replay, replayAs, type TaskChanges } from "./transitions/replay.ts";
+export {
+  decideUnique,
+  heldMs,
+  holdsKey,
+  released,
+  replaceUnique,
+  type UniqueDecision,
+  type UniqueEntry,
+  type UniqueRequest,
+  uniqueActions,
+  uniqueWhiles,
+} from "./transitions/unique.ts";

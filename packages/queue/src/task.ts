@@ -6,7 +6,8 @@
  *   delayed  waits for its time; leaves by promote, edit, cancel or lapse
  *   leased   a worker has it; leaves by complete, nack, abandon, expiry or cancel
  *   dead     its attempts are used up; leaves by replay, retention or an operator
- *   done     a worker finished it, it was cancelled, or no worker began it in time; leaves by retention
+ *   done     a worker finished it, it was cancelled, or no worker began it in time; leaves by retention, and by
+ *            replay when it failed
  *
  * Records are immutable: a transition returns a new task.
  */
@@ -32,7 +33,7 @@ export type Place =
   | { readonly in: "dead"; readonly atMs: number; readonly expiresMs: number | undefined }
   | {
       readonly in: "done";
-      readonly how: "completed" | "failed";
+      readonly how: "completed" | "failed" | "cancelled";
       readonly workerId: WorkerId;
       /** When its last attempt began; the moment of its end when no worker ended it. */
       readonly startedMs: number;
@@ -58,7 +59,7 @@ export interface Task {
   readonly attempts: number;
   /** Interrupted hand-backs in a row that did not count as attempts. */
   readonly handBacks: number;
-  /** How often an operator gave the dead letter all its attempts again. */
+  /** How often an operator gave the failure all its attempts again. */
   readonly replays: number;
   /** When the lease of a cancelled task is revoked; 0 when the task was not cancelled. */
   readonly cancelMs: number;
@@ -82,6 +83,27 @@ export interface Task {
   readonly repairs: TaskRepairs | undefined;
   /** Undefined while there is nothing to record. */
   readonly trail: Trail | undefined;
+  /** Undefined for a task that no schedule created. */
+  readonly schedule: TaskSchedule | undefined;
+  /** Undefined for a task without a unique key. */
+  readonly unique: TaskUnique | undefined;
+}
+
+/** How a schedule creates a task: at its time, on request, or for a time in the past. */
+export const scheduledKinds = ["fired", "manual", "backfill"] as const;
+
+/** The schedule that created a task. */
+export interface TaskSchedule {
+  readonly id: string;
+  /** The nominal instant. */
+  readonly forMs: number;
+  readonly kind: (typeof scheduledKinds)[number];
+}
+
+/** Whether a task counts for the overlap of its schedule: backfills do not. */
+export function isLive({ place, schedule }: Pick<Task, "place" | "schedule">): boolean {
+  if (schedule === undefined || schedule.kind === "backfill") return false;
+  return place.in !== "done" && place.in !== "dead";
 }
 
 /** The history of a task. */
@@ -106,7 +128,7 @@ export interface LogLine {
   readonly text: string;
 }
 
-/** Ways in which an attempt ends without a result. */
+/** Ways in which an attempt ends; `failed` with a result, and the task was replayed. */
 export const comebacks = [
   "nacked",
   "abandoned",
@@ -115,6 +137,7 @@ export const comebacks = [
   "unsent",
   "cancelled",
   "timed_out",
+  "failed",
 ] as const;
 
 export interface PastAttempt {
@@ -140,6 +163,21 @@ export interface TaskRepairs {
 }
 
 export const noRepairs: TaskRepairs = { replayOf: "", replayedAs: "", isCopy: false, job: "" };
+
+/** The unique key of a task. */
+export interface TaskUnique {
+  readonly key: string;
+  readonly while: "unfinished" | "waiting";
+  /** How long the key is held at least, from the creation of the task. */
+  readonly forMs: number;
+  /** How often a later request has changed the task, and when the first request came. */
+  readonly replaced: number;
+  readonly sinceMs: number;
+  /** The task waits for the end of the task that holds the key. */
+  readonly isHeld: boolean;
+  /** When a held task can be claimed at the earliest; 0 for at once. */
+  readonly dueMs: number;
+}
 
 /** Options that few producers use. */
 export interface TaskExtras {
@@ -185,6 +223,11 @@ export function statusOf(place: Place): Status {
     case "done":
       return place.how === "completed" ? "COMPLETED" : "FAILED";
   }
+}
+
+/** A failure is a dead letter, or a task that ended as failed. A cancelled task is none. */
+export function isFailure({ place }: Pick<Task, "place">): boolean {
+  return place.in === "dead" || (place.in === "done" && place.how === "failed");
 }
 
 /** The queue a command belongs to: commands differ only by their letters, not by case. */

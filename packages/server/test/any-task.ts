@@ -3,12 +3,15 @@ import {
   comebacks,
   type Place,
   type ResultBody,
+  scheduledKinds,
   type Task,
   type TaskExtras,
   type TaskId,
   type TaskRepairs,
+  type TaskSchedule,
   type TenantId,
   type Trail,
+  uniqueWhiles,
   type WorkerId,
 } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: the workspace has it, for its tests.
@@ -89,6 +92,31 @@ const anyTrail: fc.Arbitrary<Trail | undefined> = fc.oneof(
   }),
 );
 
+const anyUnique = fc.option(
+  fc.record(
+    {
+      key: fc.string(),
+      while: fc.constantFrom(...uniqueWhiles),
+      forMs: fc.nat(),
+      replaced: fc.nat(),
+      sinceMs: fc.nat(),
+      isHeld: fc.boolean(),
+      dueMs: fc.nat(),
+    },
+    { noNullPrototype: true },
+  ),
+  { nil: undefined },
+);
+
+const anySchedule: fc.Arbitrary<TaskSchedule | undefined> = fc.oneof(
+  fc.constant(undefined),
+  record({
+    id: fc.constantFrom("daily", "a.b:c_d-e"),
+    forMs: ms,
+    kind: fc.constantFrom(...scheduledKinds),
+  }),
+);
+
 export const anyTask: fc.Arbitrary<Task> = record({
   id: anyTaskId,
   tenantId: fc.constantFrom("", "acme", "pending", "dlq") as fc.Arbitrary<TenantId>,
@@ -119,4 +147,6 @@ export const anyTask: fc.Arbitrary<Task> = record({
   extras: anyExtras,
   repairs: anyRepairs,
   trail: anyTrail,
+  schedule: anySchedule,
+  unique: anyUnique,
 });

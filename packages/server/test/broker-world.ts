@@ -20,9 +20,9 @@ import {
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { noQuotas, type Quotas } from "../src/config/quotas.ts";
-import { Broker } from "../src/core/broker/broker.ts";
+import type { Broker } from "../src/core/broker/broker.ts";
 import { Claim, type ClaimRequest } from "../src/core/broker/claim.ts";
-import type { Queue } from "../src/core/broker/queue.ts";
+import { ShardBroker } from "../src/core/broker/shard-broker.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -44,6 +44,7 @@ export interface BrokerWorldOptions {
   readonly flushBytes?: number;
   readonly segmentBytes?: number;
   readonly minFreeBytes?: number;
+  readonly keyLifeMs?: number;
   readonly delayedInMemoryMax?: number;
   readonly contents?: Map<string, Buffer>;
   readonly quotas?: Quotas;
@@ -108,14 +109,15 @@ export class BrokerWorld {
     });
   }
 
-  openBroker(store: Store): Promise<Broker> {
-    return Broker.open({
+  openBroker(store: Store): Promise<ShardBroker> {
+    return ShardBroker.open({
       store,
       clock: this.clock,
       ids: this.ids,
       draw: () => 0.5,
       policy: { backoff: "fixed", baseSeconds: 5, maxSeconds: 900 },
       retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
+      keyLifeMs: this.#options.keyLifeMs,
       delayedInMemoryMax: this.#options.delayedInMemoryMax ?? 1000,
       quotas: this.#options.quotas ?? noQuotas,
       disableEndpointAfterMs: 0,
@@ -124,17 +126,17 @@ export class BrokerWorld {
     });
   }
 
-  async open(): Promise<Broker> {
+  async open(): Promise<ShardBroker> {
     return this.openBroker(await this.openStore());
   }
 
-  async reopen(broker: Broker): Promise<Broker> {
+  async reopen(broker: ShardBroker): Promise<ShardBroker> {
     await broker.store[Symbol.asyncDispose]();
     return this.open();
   }
 
   /** The process ends; the next one finds what it had written. */
-  async kill(): Promise<Broker> {
+  async kill(): Promise<ShardBroker> {
     this.crash("process");
     return this.open();
   }
@@ -158,6 +160,7 @@ export function newTask(fields: Partial<NewTask> = {}): NewTask {
     payload,
     payloadBytes: Buffer.byteLength(payload),
     payloadHash: "hash",
+    keepsFirst: false,
     maxAttempts: 3,
     visibleMs: undefined,
     extras: undefined,
@@ -214,20 +217,20 @@ function ask<Answer>(verb: (waiter: Waiter<Answer>) => void): Asked<Answer> {
   return asked;
 }
 
-export function create(broker: Queue, fields: Partial<NewTask> = {}): Asked<Enqueued> {
+export function create(broker: Broker, fields: Partial<NewTask> = {}): Asked<Enqueued> {
   return ask((waiter) => broker.enqueue(newTask(fields), waiter));
 }
 
-export function submit(broker: Queue, of: OwnedTask, submission: Submission): Asked<Submitted> {
+export function submit(broker: Broker, of: OwnedTask, submission: Submission): Asked<Submitted> {
   return ask((waiter) => broker.submit(of, submission, waiter));
 }
 
-export function nack(broker: Queue, of: OwnedTask, request: NackRequest): Asked<Returned> {
+export function nack(broker: Broker, of: OwnedTask, request: NackRequest): Asked<Returned> {
   return ask((waiter) => broker.nack(of, request, waiter));
 }
 
 export function abandon(
-  broker: Queue,
+  broker: Broker,
   of: OwnedTask,
   request: { readonly interrupted: boolean },
 ): Asked<Returned> {
@@ -235,7 +238,7 @@ export function abandon(
 }
 
 export function heartbeat(
-  broker: Queue,
+  broker: Broker,
   of: OwnedTask,
   leaseMs: number,
 ): Asked<{ readonly untilMs: number }> {
@@ -243,7 +246,7 @@ export function heartbeat(
 }
 
 /** What is decided while the function runs, durable or not. */
-export function decidedBy({ store }: Pick<Broker, "store">, run: () => void): Change[] {
+export function decidedBy({ store }: Pick<ShardBroker, "store">, run: () => void): Change[] {
   const decided: Change[] = [];
   const { commit } = store;
   store.commit = (changes) => {
@@ -259,13 +262,13 @@ export function decidedBy({ store }: Pick<Broker, "store">, run: () => void): Ch
 }
 
 /** Enqueues without waiting for the commit. */
-export function enqueueNow(broker: Broker, fields: Partial<NewTask> = {}): Task {
+export function enqueueNow(broker: ShardBroker, fields: Partial<NewTask> = {}): Task {
   const [created] = decidedBy(broker, () => create(broker, fields));
   assert.equal(created?.because, "created");
   return created?.after as Task;
 }
 
-export async function enqueue(broker: Queue, fields: Partial<NewTask> = {}): Promise<Task> {
+export async function enqueue(broker: Broker, fields: Partial<NewTask> = {}): Promise<Task> {
   return (await create(broker, fields).done).task;
 }
 
@@ -289,7 +292,7 @@ export class AskedClaim extends Claim {
 }
 
 export function claim(
-  broker: Queue,
+  broker: Broker,
   fields: Partial<ClaimFields> = {},
 ): Promise<readonly ClaimedTask[]> {
   const { signal, commands, ...request }: Partial<ClaimFields> = { commands: ["work"], ...fields };
@@ -309,7 +312,7 @@ export function claim(
 }
 
 export async function claimIds(
-  broker: Queue,
+  broker: Broker,
   fields: Partial<ClaimFields> = {},
 ): Promise<TaskId[]> {
   return (await claim(broker, fields)).map(({ task }) => task.id);
@@ -329,7 +332,7 @@ export const success: Submission = completed('{"ok":true}');
 
 /** Does what the ticker does: takes ended leases back, reads and promotes what is due. */
 export async function runDue(
-  broker: Broker,
+  broker: ShardBroker,
   clock: Pick<SimClock, "nowMs" | "monotonicMs">,
 ): Promise<Task[]> {
   const promoted: Task[] = [];
@@ -353,7 +356,7 @@ export async function runDue(
 
 /** Promotes one task: which were, and which are when that is durable. */
 export function promoteNow(
-  broker: Broker,
+  broker: ShardBroker,
   due: Position,
 ): { readonly tasks: readonly Task[]; readonly done: Promise<readonly Task[]> } {
   let durable = Promise.resolve();
@@ -434,7 +437,7 @@ function sizeOf(result: ResultBody | undefined): number {
 }
 
 /** Counts as the broker has them in memory, queues without anything left out. */
-export function countsInMemory(broker: Broker): Map<string, Counts> {
+export function countsInMemory(broker: ShardBroker): Map<string, Counts> {
   const found = new Map<string, Counts>();
   for (const { tenantId, name, counts } of broker.queues.all()) {
     if (!isEmpty(counts)) {

@@ -25,7 +25,7 @@ import {
   ReplicatedShard,
 } from "../src/cluster/replicated-shard.ts";
 import { noQuotas } from "../src/config/quotas.ts";
-import { Broker } from "../src/core/broker/broker.ts";
+import { ShardBroker } from "../src/core/broker/shard-broker.ts";
 import type { Clock } from "../src/core/clock.ts";
 import { Router } from "../src/core/shards/router.ts";
 import { idsOfShard } from "../src/core/shards/shard-of.ts";
@@ -57,6 +57,9 @@ const lateMsMax = 4000;
 const timersMs = 100;
 /** How often a record of a deposed leader that comes too late is kept behind the takeover. */
 const slipping = 0.5;
+/** How often a read is answered by a server that is behind, and by how many records at most. */
+const lagging = 0.1;
+const lagMax = 4;
 const logId = 99;
 
 export class ClusterWorld {
@@ -77,7 +80,11 @@ export class ClusterWorld {
     this.trouble = options.trouble ?? 0.02;
     const shards = options.shards ?? 1;
     this.logs = Array.from({ length: shards }, (_, shard) => new MemoryLogServer(logId + shard));
-    for (const log of this.logs) log.slips = () => this.random.next() < slipping;
+    for (const log of this.logs) {
+      log.slips = () => this.random.next() < slipping;
+      // A read is answered by one server, which may be behind; a question about the end is not.
+      log.lag = () => (this.random.next() < lagging ? this.random.int(lagMax) : 0);
+    }
     for (let at = 0; at < (options.nodes ?? 3); at += 1) this.nodes.push(new SimNode(this, at));
     for (const node of this.nodes) node.start();
   }
@@ -352,7 +359,7 @@ export class SimNode {
       syncIntervalMs: undefined,
     });
     const ids = new TaskIds((into) => random.bytes(into));
-    const broker = await Broker.open({
+    const broker = await ShardBroker.open({
       store,
       clock,
       ids: idsOfShard(ids, { shard, count }),
@@ -380,7 +387,7 @@ export class SimNode {
   }
 
   /** Ends leases and promotes tasks, as the maintenance of a server does, until it is stopped. */
-  #startTimers(shard: number, broker: Broker): () => void {
+  #startTimers(shard: number, broker: ShardBroker): () => void {
     const clock = this.#clock();
     let cancel = (): void => {};
     const run = async (): Promise<void> => {

@@ -11,7 +11,7 @@ import { SimClock, SimRandom, settle } from "@codeq/simulated";
 import { isLimited, noQuotas, type Quotas } from "../src/config/quotas.ts";
 import type { Broker } from "../src/core/broker/broker.ts";
 import { ChangeObservers } from "../src/core/broker/change-observers.ts";
-import type { Queue } from "../src/core/broker/queue.ts";
+import type { ShardBroker } from "../src/core/broker/shard-broker.ts";
 import { LocalLink, type ShardLink } from "../src/core/shards/link.ts";
 import { Router } from "../src/core/shards/router.ts";
 import { ShardHost } from "../src/core/shards/shard-host.ts";
@@ -21,9 +21,9 @@ import { createMetrics } from "../src/telemetry/metrics.ts";
 import { BrokerWorld } from "./broker-world.ts";
 
 export interface QueueWorld extends AsyncDisposable {
-  readonly queue: Queue;
+  readonly broker: Broker;
   readonly clock: SimClock;
-  readonly brokers: readonly Broker[];
+  readonly brokers: readonly ShardBroker[];
   /** Waits for an answer, and lets time pass where messages take some. */
   done<T>(promise: Promise<T>): Promise<T>;
   /** Everything under way has arrived. */
@@ -58,7 +58,7 @@ export async function openBrokerQueue(options: QueueWorldOptions = {}): Promise<
   const world = new BrokerWorld({ quotas: options.quotas ?? noQuotas });
   const broker = await world.open();
   return {
-    queue: broker,
+    broker: broker,
     clock: world.clock,
     brokers: [broker],
     done: (promise) => waitFor(promise, () => Promise.resolve()),
@@ -202,7 +202,7 @@ export class HeldWays {
 
 export class ShardedWorld implements QueueWorld {
   readonly clock: SimClock = new SimClock();
-  readonly brokers: Broker[] = [];
+  readonly brokers: ShardBroker[] = [];
   readonly feed: Feed = new Feed();
   readonly states: EngineState[] = [];
   /** Hears of every durable change of every shard. */
@@ -244,7 +244,7 @@ export class ShardedWorld implements QueueWorld {
     return world;
   }
 
-  get queue(): Router {
+  get broker(): Router {
     return this.#router as Router;
   }
 
@@ -287,7 +287,7 @@ export class ShardedWorld implements QueueWorld {
   /** The thread of a shard ends from one moment to the next. */
   crash(shard: number, mode: "process" | "power" = "process"): void {
     this.world(shard).crash(mode);
-    this.brokers[shard] = undefined as unknown as Broker;
+    this.brokers[shard] = undefined as unknown as ShardBroker;
     const { link, cut } = this.#ways[shard] as Way;
     cut?.();
     link.onDown(new FaultError("storage_failed", `shard ${shard} has ended`));
@@ -305,7 +305,7 @@ export class ShardedWorld implements QueueWorld {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.queue[Symbol.asyncDispose]();
+    await this.broker[Symbol.asyncDispose]();
     for (const broker of this.brokers) await broker?.store[Symbol.asyncDispose]();
   }
 }

@@ -1,5 +1,7 @@
 /** What hostile clients do to a gRPC port. */
+import { connect } from "node:http2";
 import type { Socket } from "node:net";
+import { workerStream } from "../../grpc/messages.ts";
 import type { Attack } from "./attack.ts";
 import type { Play } from "./crowd.ts";
 import { gzipBomb } from "./gzip-bomb.ts";
@@ -21,7 +23,10 @@ const frameBytesMax = 16_384;
 const streamIdMax = 2 ** 31 - 1;
 
 /** Greets and answers pings; gives the other frames to the caller. */
-function greet(socket: Socket, onFrame: (type: number, stream: number) => void = () => {}): void {
+export function greet(
+  socket: Socket,
+  onFrame: (type: number, stream: number) => void = () => {},
+): void {
   const splitter = new FrameSplitter((bytes) => void socket.write(bytes));
   socket.on("data", (chunk) => {
     for (const { type, stream } of splitter.push(chunk)) onFrame(type, stream);
@@ -56,6 +61,52 @@ function callAgain(first: (stream: number) => Buffer): Play {
       socket.write(first(stream));
     });
     socket.write(first(stream));
+  };
+}
+
+export function headerBomb(stream: number): Buffer {
+  const bomb = header("x-bomb", "x".repeat(3900), true);
+  const body = Buffer.concat([callHeaders(workerPath), bomb, Buffer.alloc(12_000, keptHeader)]);
+  return frame("headers", { flags: endHeaders, stream, body });
+}
+
+const callFields = { ":method": "POST", "content-type": "application/grpc", te: "trailers" };
+
+/** As many calls as a connection may have, each with nearly all of a message of this size; flow control is kept. */
+function unfinished(path: string, messageBytes: number): Play {
+  const sent = message(Buffer.alloc(messageBytes)).subarray(0, -100);
+  return (socket) => {
+    const session = connect("http://localhost", { createConnection: () => socket });
+    session.on("error", () => socket.destroy());
+    session.once("remoteSettings", () => {
+      for (let calls = 0; calls < 250; calls += 1) {
+        const call = session.request({ ...callFields, ":path": path });
+        // The server may refuse it.
+        call.on("error", () => {});
+        call.resume();
+        call.write(sent);
+      }
+    });
+  };
+}
+
+/** As many calls at a time as are free, each followed by the next. */
+function callsInLanes(path: string, sent: Buffer): Play {
+  return (socket) => {
+    const session = connect("http://localhost", { createConnection: () => socket });
+    session.on("error", () => socket.destroy());
+    const call = (): void => {
+      if (session.destroyed) return;
+      const stream = session.request({ ...callFields, ":path": path });
+      // The server may refuse it.
+      stream.on("error", () => {});
+      stream.once("close", call);
+      stream.resume();
+      stream.end(sent);
+    };
+    session.once("remoteSettings", () => {
+      for (let lane = 0; lane < 16; lane += 1) call();
+    });
   };
 }
 
@@ -123,18 +174,7 @@ export const grpcAttacks: readonly Attack[] = [
     about: "headers of 16 KiB that would be 64 MiB",
     port: "grpc",
     connections: 8,
-    play: () =>
-      callAgain((stream) =>
-        frame("headers", {
-          flags: endHeaders,
-          stream,
-          body: Buffer.concat([
-            callHeaders(workerPath),
-            header("x-bomb", "x".repeat(3900), true),
-            Buffer.alloc(12_000, keptHeader),
-          ]),
-        }),
-      ),
+    play: () => callAgain(headerBomb),
   },
   {
     name: "grpc-compressed",
@@ -152,6 +192,77 @@ export const grpcAttacks: readonly Attack[] = [
         return Buffer.concat(frames);
       });
     },
+  },
+  ...[
+    ["grpc-large-hellos", workerPath],
+    ["grpc-large-checks", "/grpc.health.v1.Health/Check"],
+    ["grpc-large-questions", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"],
+  ].map(
+    ([name = "", path = ""]): Attack => ({
+      name,
+      about: "250 first messages of 4 MiB that are never finished",
+      port: "grpc",
+      connections: 2,
+      play: () => unfinished(path, 4 * 1024 * 1024),
+    }),
+  ),
+  {
+    name: "grpc-held-hellos",
+    about: "first messages of the largest size that are never finished, on 200 connections",
+    port: "grpc",
+    connections: 200,
+    play: () => unfinished(workerPath, 32 * 1024),
+  },
+  {
+    name: "grpc-large-messages",
+    about: "32 calls with nearly all of a message of 4 MiB, with a good token",
+    port: "grpc",
+    connections: 8,
+    play: (token) => {
+      const hello = message(workerStream.encode({ hello: { token } }));
+      const sent = message(Buffer.alloc(4 * 1024 * 1024 - 1000)).subarray(0, -100);
+      return (socket) => {
+        const session = connect("http://localhost", { createConnection: () => socket });
+        session.on("error", () => socket.destroy());
+        session.once("remoteSettings", () => {
+          for (let calls = 0; calls < 32; calls += 1) {
+            const call = session.request({ ...callFields, ":path": workerPath });
+            // The server may refuse it.
+            call.on("error", () => {});
+            call.write(hello);
+            call.once("data", () => void call.write(sent));
+            call.resume();
+          }
+        });
+      };
+    },
+  },
+  {
+    name: "grpc-wrong-hellos",
+    about: "calls with a wrong token, one after the other on 16 lanes of each connection",
+    port: "grpc",
+    connections: 4,
+    play: () =>
+      callsInLanes(workerPath, message(workerStream.encode({ hello: { token: "wrong" } }))),
+  },
+  {
+    name: "grpc-unknown-methods",
+    about: "calls of methods that do not exist, in the same way",
+    port: "grpc",
+    connections: 4,
+    play: () => callsInLanes("/workerpb.WorkerStream/Nothing", message(Buffer.alloc(0))),
+  },
+  {
+    name: "grpc-reflection",
+    about: "questions about the services, in the same way",
+    port: "grpc",
+    connections: 4,
+    play: () =>
+      callsInLanes(
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        // list_services
+        Buffer.concat(Array.from({ length: 100 }, () => message(Buffer.from([0x3a, 0x01, 0x2a])))),
+      ),
   },
   {
     name: "grpc-rapid-reset",

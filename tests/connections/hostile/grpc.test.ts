@@ -1,11 +1,14 @@
 /** Hostile clients of a gRPC port hurt themselves; `npm run hostile` measures the same at length. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { connect } from "node:net";
 import { test } from "node:test";
 import { SimClock, settle } from "@codeq/simulated";
 import { Client, credentials, status } from "@grpc/grpc-js";
 import { until } from "../../contract/setup.ts";
 import { RawConnection } from "../../grpc/raw-connection.ts";
+import { greet, headerBomb } from "./grpc-attacks.ts";
+import { frameTypes } from "./http2-frames.ts";
 import { setup, type World } from "./setup.ts";
 
 const size = 20;
@@ -66,13 +69,28 @@ for (const name of ["grpc-endless-headers", "grpc-rapid-reset", "grpc-pings"]) {
   });
 }
 
-test("grpc-header-bomb: headers that are too long when unpacked are refused", async (t) => {
+test("grpc-header-bomb: a client that keeps sending headers too long when unpacked is disconnected", async (t) => {
   const world = await setup(t);
   const crowd = await world.attack("grpc-header-bomb", 4);
   await world.healthy();
-  assert.equal(crowd.report.closed, 0, "each is told, and may do better");
+  await crowd.untilClosed(4);
   // No handler has seen such a call.
-  await until(() => openCalls(world) === 0);
+  await until(() => openCalls(world) === 0 && openConnections(world) === 0);
+});
+
+test("a call whose headers are too long when unpacked is refused, and the connection stays", async (t) => {
+  const world = await setup(t);
+  const socket = connect(world.server.ports.workerStreamPort, "127.0.0.1");
+  t.after(() => socket.destroy());
+  const answered = new Promise<number>((resolve) => {
+    greet(socket, (type, stream) => {
+      if (type === frameTypes.reset || type === frameTypes.headers) resolve(stream);
+    });
+  });
+  socket.write(headerBomb(1));
+  assert.equal(await answered, 1);
+  assert.equal(openConnections(world), 1);
+  assert.equal(openCalls(world), 0);
 });
 
 test("grpc-compressed: messages are not unpacked, and the answer says what is accepted", async (t) => {
@@ -118,3 +136,13 @@ test("grpc-idle: beyond the limit of connections strangers make room", async (t)
   await crowd.untilClosed(150);
   await until(() => openConnections(world) <= 50);
 });
+
+for (const name of ["grpc-wrong-hellos", "grpc-unknown-methods", "grpc-reflection"]) {
+  test(`${name}: connections with many calls without a valid token are closed`, async (t) => {
+    const world = await setup(t);
+    const crowd = await world.attack(name, 4);
+    await world.healthy();
+    await crowd.untilClosed(4);
+    await world.healthy();
+  });
+}

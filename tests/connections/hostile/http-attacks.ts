@@ -43,6 +43,16 @@ function post(token: string, body: Buffer, more: Readonly<Record<string, string>
   return Buffer.concat([Buffer.from(`${head(fields)}\r\n`), body]);
 }
 
+/** Nearly all of a body of 4 MiB, and then nothing. */
+function halfBody(method: string, more: Readonly<Record<string, string>> = {}): Play {
+  const bytes = 4 * mebibyte;
+  const sent = Buffer.concat([
+    Buffer.from(`${head({ ...more, "Content-Length": bytes }, method)}\r\n`),
+    Buffer.alloc(bytes - 100, " "),
+  ]);
+  return (socket) => void socket.write(sent);
+}
+
 function dribble(socket: Socket, every: Parameters<Play>[1], letter = "a"): void {
   every(dribbleMs, () => void socket.write(letter));
 }
@@ -134,6 +144,73 @@ export const httpAttacks: readonly Attack[] = [
       const keys = Array.from({ length: 300_000 }, (_, n) => `"k${n}":${n % 10}`).join(",");
       return post(token, Buffer.from(`{"command":"keys",${keys}}`));
     }),
+  },
+  {
+    name: "half-bodies",
+    about: "nearly all of a body of 4 MiB, with a good token",
+    port: "http",
+    connections: 200,
+    play: (token) => halfBody("POST /v1/codeq/tasks", { Authorization: `Bearer ${token}` }),
+  },
+  {
+    name: "half-sign-ins",
+    about: "nearly all of a body of 4 MiB for a sign-in to the console, without a token",
+    port: "http",
+    connections: 200,
+    play: () => halfBody("POST /ui/session"),
+  },
+  {
+    name: "half-strays",
+    about: "nearly all of a body of 4 MiB for a path that does not exist",
+    port: "http",
+    connections: 200,
+    play: () => halfBody("POST /nothing"),
+  },
+  {
+    name: "tiny-chunks",
+    about: "a body of 4 MiB in chunks of one byte, as fast as they are taken, with a good token",
+    port: "http",
+    connections: 8,
+    play: (token) => (socket) => {
+      const fields = { Authorization: `Bearer ${token}`, "Transfer-Encoding": "chunked" };
+      socket.write(`${head(fields)}\r\n`);
+      const chunks = Buffer.from("1\r\n \r\n".repeat(10_000));
+      const more = (): void => void socket.write(chunks, () => socket.writable && more());
+      more();
+    },
+  },
+  {
+    name: "early-requests",
+    about:
+      "a claim that waits, and behind it as much of another request as is taken, with a good token",
+    port: "http",
+    connections: 1000,
+    play: (token) => (socket) => {
+      const claim = '{"commands":["nothing"],"waitSeconds":30}';
+      const fields = { Authorization: `Bearer ${token}`, "Content-Length": claim.length };
+      socket.write(`${head(fields, "POST /v1/codeq/tasks/claim")}\r\n${claim}`);
+      const next = { Authorization: `Bearer ${token}`, "Content-Length": mebibyte };
+      setTimeout(() => socket.write(`${head(next)}\r\n${" ".repeat(160_000)}`), 200);
+    },
+  },
+  {
+    name: "wrong-tokens",
+    about: "requests with a wrong token, as fast as they are taken",
+    port: "http",
+    connections: 4,
+    play: () => (socket) => {
+      const body = Buffer.from('{"command":"work","payload":{}}');
+      const requests = Buffer.concat(Array.from({ length: 300 }, () => post("wrong", body)));
+      const more = (): void => void socket.write(requests, () => socket.writable && more());
+      more();
+    },
+  },
+  {
+    name: "wrong-tokens-in-turn",
+    about: "requests with a wrong token, one after the other",
+    port: "http",
+    connections: 50,
+    play: repeat(() => post("wrong", Buffer.from('{"command":"work","payload":{}}'))),
   },
   {
     name: "pipelining",

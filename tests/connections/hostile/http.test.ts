@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { test } from "node:test";
+import { SimClock, settle } from "@codeq/simulated";
 import { until } from "../../contract/setup.ts";
 import type { Crowd } from "./crowd.ts";
 import { setup } from "./setup.ts";
@@ -127,3 +128,154 @@ test("a request that waits keeps its connection while strangers come and go", as
   assert.equal(created.status, 202);
   assert.equal((await waiting).status, 200);
 });
+
+const mebibyte = 1024 * 1024;
+
+/** Sends the text and gives everything that comes back until the connection is closed. */
+function exchange(port: number, text: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  socket.write(text);
+  let answer = "";
+  return new Promise((resolve) => {
+    socket.on("data", (chunk) => {
+      answer += chunk;
+    });
+    socket.on("error", () => {
+      // The close follows.
+    });
+    socket.on("close", () => resolve(answer));
+  });
+}
+
+test("half-bodies: the oldest are refused with 503 and Retry-After, and others are served", async (t) => {
+  const world = await setup(t, { memoryBytes: 64 * mebibyte, bodyBytesMax: 4 * mebibyte });
+  const { port } = world.server.ports;
+  const first = exchange(
+    port,
+    "POST /v1/codeq/tasks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer dev-token\r\n" +
+      `Content-Length: ${4 * mebibyte}\r\n\r\n${" ".repeat(4 * mebibyte - 1)}`,
+  );
+  await world.attack("half-bodies", size);
+  const refused = await first;
+  assert.match(refused, /^HTTP\/1.1 503 /);
+  assert.match(refused, /retry-after: 1\r\n/i);
+  assert.match(refused, /no memory left for this body/);
+  await world.healthy();
+  const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const inFlight = Number(/^codeq_in_flight_bytes (\d+)/m.exec(page)?.[1]);
+  assert.ok(inFlight <= 8 * mebibyte, `${inFlight} bytes`);
+});
+
+test("slow-body: a body that arrives too slowly is refused before the time for a request is over", async (t) => {
+  const clock = new SimClock();
+  const world = await setup(t, {}, clock);
+  const { port } = world.server.ports;
+  const answered = exchange(
+    port,
+    "POST /v1/codeq/tasks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer dev-token\r\n" +
+      `Content-Length: ${mebibyte}\r\n\r\n{`,
+  );
+  await until(() => world.server.connections === 1);
+  let isOver = false;
+  void answered.finally(() => {
+    isOver = true;
+  });
+  for (let second = 0; second < 6 && !isOver; second += 1) {
+    await settle(5);
+    await clock.advance(1000);
+  }
+  assert.match(await answered, /^HTTP\/1.1 408 .*body_too_slow/s);
+});
+
+for (const path of ["/ui/session", "/nothing"]) {
+  test(`a body for ${path} is not kept, because its sender is unknown`, async (t) => {
+    const world = await setup(t);
+    const answer = await exchange(
+      world.server.ports.port,
+      `POST ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ${mebibyte}\r\n\r\n{`,
+    );
+    // Answered without waiting for the rest.
+    assert.match(answer, /^HTTP\/1.1 40[14] /);
+  });
+}
+
+test("a connection that is reset in the middle of a request is an abort and no error", async (t) => {
+  const world = await setup(t);
+  const { port } = world.server.ports;
+  const reset = (text: string): Promise<void> =>
+    new Promise((resolve) => {
+      const socket = connect(port, "127.0.0.1", () => {
+        socket.write(text, () => {
+          socket.resetAndDestroy();
+          resolve();
+        });
+      });
+      socket.on("error", () => {
+        // It was reset on purpose.
+      });
+    });
+  const head = "POST /v1/codeq/tasks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer dev-token\r\n";
+  for (let round = 0; round < 20; round += 1) {
+    await reset(`${head}Content-Length: 100000\r\n\r\n{${" ".repeat(round * 100)}`);
+  }
+  await until(() => world.server.measured().includes("codeq_http_aborted_total 20"));
+  assert.deepEqual(
+    world.server.lines.filter((line) => line.includes('"level":"error"')),
+    [],
+  );
+});
+
+test("wrong-tokens: a connection has one request in a turn, and whoever does not wait is cut off", async (t) => {
+  const world = await setup(t);
+  const { port } = world.server.ports;
+  const wrong =
+    "POST /v1/codeq/tasks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\nContent-Length: 2\r\n\r\n{}";
+  const flood = exchange(port, wrong.repeat(300));
+  await world.healthy();
+  const answers = (await flood).split("HTTP/1.1 401").length - 1;
+  assert.ok(answers <= 32, `${answers} of 300 requests were answered`);
+});
+
+test("a caller that is refused again and again is answered later, and closed in the end", async (t) => {
+  const clock = new SimClock();
+  const world = await setup(t, {}, clock);
+  const socket = connect(world.server.ports.port, "127.0.0.1");
+  t.after(() => socket.destroy());
+  let isClosed = false;
+  let answers = 0;
+  socket.on("data", (chunk) => {
+    answers += String(chunk).split("HTTP/1.1 401").length - 1;
+  });
+  socket.on("close", () => {
+    isClosed = true;
+  });
+  const ask = async (): Promise<void> => {
+    const before = answers;
+    socket.write(
+      "POST /v1/codeq/tasks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\nContent-Length: 2\r\n\r\n{}",
+    );
+    await settle(5);
+    while (answers === before && !isClosed) {
+      await clock.advance(100);
+      await settle(5);
+    }
+  };
+  const startedMs = clock.monotonicMs();
+  for (let request = 0; request < 8; request += 1) await ask();
+  const freeMs = clock.monotonicMs() - startedMs;
+  await ask();
+  assert.ok(clock.monotonicMs() - startedMs - freeMs >= 100, "the ninth waits");
+  while (answers < 65 && !isClosed) await ask();
+  await until(() => isClosed);
+  assert.ok(answers <= 65, `${answers} answers`);
+});
+
+for (const method of ["TRACE", "QUERY"]) {
+  test(`${method} is not allowed anywhere`, async (t) => {
+    const { server } = await setup(t);
+    for (const path of ["/healthz", "/v1/codeq/tasks", "/nothing"]) {
+      const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`;
+      assert.match(await exchange(server.ports.port, request), /^HTTP\/1.1 405 .*\r\nallow: /s);
+    }
+  });
+}

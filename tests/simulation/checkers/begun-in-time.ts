@@ -1,6 +1,6 @@
 /**
  * No worker is given a task for the first time when its time to live is over; the task fails instead, soon,
- * and not before. A task that came back from a worker never fails for that.
+ * and not before. A task that came back from a worker, or was replayed, never fails for that.
  */
 import type { TaskId } from "@codeq/queue";
 import type { MakeChecker } from "./checker.ts";
@@ -22,7 +22,7 @@ export const begunInTime: MakeChecker = ({ world, report }) => {
       if (kind === "create" || kind === "edit" || isEarly) {
         startByMs.set(id, after?.extras?.startByMs ?? 0);
       }
-      const isBack = kind === "comeback" || kind === "bury";
+      const isBack = kind === "comeback" || kind === "bury" || kind === "replay";
       if (isBack && after?.trail?.attempts.at(-1)?.outcome !== "unsent") {
         startByMs.delete(id);
       }

@@ -3,7 +3,7 @@
  * workers are given the same token, and a task that ends dead was delivered as often as its attempts
  * and its free hand-backs say. What came back is in the history of the task, with who had it.
  */
-import type { TaskId } from "@codeq/queue";
+import { isFailure, type TaskId } from "@codeq/queue";
 import type { MakeChecker } from "./checker.ts";
 
 export const claimsAreCounted: MakeChecker = ({ world, report }) => {
@@ -15,7 +15,7 @@ export const claimsAreCounted: MakeChecker = ({ world, report }) => {
     for (const { task } of world.ledger.versions.get(id) ?? []) {
       if (task === undefined) continue;
       if (task.place.in === "leased" && previous?.in !== "leased") claims += 1;
-      const isBack = ["ready", "delayed", "dead"].includes(task.place.in);
+      const isBack = ["ready", "delayed", "dead"].includes(task.place.in) || isFailure(task);
       if (previous?.in === "leased" && isBack) comebacks += 1;
       previous = { in: task.place.in, attempts: task.attempts };
     }

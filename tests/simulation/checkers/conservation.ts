@@ -3,7 +3,7 @@
  * the time of a terminal task is up, or because its tenant's administrator asked for a clean-up or a
  * deletion.
  */
-import { expiresMsOf } from "@codeq/queue";
+import { expiresMsOf, isFailure } from "@codeq/queue";
 import { idOf, parseIndexKey } from "../../../packages/server/src/core/store/keys.ts";
 import { isTerminal } from "../ledger.ts";
 import type { MakeChecker } from "./checker.ts";
@@ -14,7 +14,7 @@ export const conservation: MakeChecker = ({ world, report }) => {
     readonly tenant: string;
     readonly beforeMs: number;
   }[] = [];
-  /** Ids, or tenants whose dead letters may all go. */
+  /** Ids, or tenants whose failures may all go. */
   const deletions = new Set<string>();
   return {
     invoked: (request) => {
@@ -37,7 +37,7 @@ export const conservation: MakeChecker = ({ world, report }) => {
       if (!isTerminal(before)) return report(`${id} was removed while it was ${before.place.in}`);
       const { tenantId } = before;
       if (deletions.has(`${tenantId} ${id}`)) return;
-      if (deletions.has(tenantId) && before.place.in === "dead") return;
+      if (deletions.has(tenantId) && isFailure(before)) return;
       const expiresMs = expiresMsOf(before);
       if (expiresMs === undefined) return report(`${id} was removed but is kept for ever`);
       const byAge = expiresMs <= Math.max(record.wallMs, world.wallMsMax);
@@ -57,7 +57,7 @@ export const conservation: MakeChecker = ({ world, report }) => {
         if (task?.tenantId !== tenantId) report(`${key} stands for a task that is not there`);
       }
       for (const task of tasks.values()) {
-        const expected = task.place.in === "done" ? 0 : 1;
+        const expected = task.place.in === "done" && !isFailure(task) ? 0 : 1;
         const found = places.get(task.id) ?? 0;
         if (found !== expected) report(`${task.id} is ${task.place.in} and in ${found} places`);
       }

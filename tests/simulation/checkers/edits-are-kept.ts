@@ -4,7 +4,7 @@
  * it, or moves it with a job, and only while nobody has it.
  */
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
-import type { EditTaskInput } from "../../../packages/server/src/features/task-admin/edit-task.ts";
+import type { EditTaskInput } from "../../../packages/server/src/features/task-admin/act-on-task.ts";
 import type { MakeChecker } from "./checker.ts";
 
 interface Said {

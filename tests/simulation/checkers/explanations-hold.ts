@@ -4,7 +4,7 @@
  * what is said to hold the task does not get it. As long as nothing else happens in between.
  */
 import { queueOf, type TaskId } from "@codeq/queue";
-import type { TaskExplanation } from "../../../packages/server/src/features/explain/explain-task.ts";
+import type { Explanation } from "../../../packages/server/src/features/explain/explain-task.ts";
 import type { AnyExchange, Exchange } from "../exchange.ts";
 import type { MakeChecker } from "./checker.ts";
 
@@ -19,9 +19,9 @@ const controls: ReadonlySet<string> = new Set([
 ]);
 
 export const explanationsHold: MakeChecker = ({ world, report }) => {
-  const said = new Map<TaskId, TaskExplanation>();
+  const said = new Map<TaskId, Explanation>();
   /** What was said of the tasks that a claim is for, and has not been overtaken. */
-  const claims = new Map<number, Map<TaskId, TaskExplanation>>();
+  const claims = new Map<number, Map<TaskId, Explanation>>();
   const controlling = new Set<number>();
   /** Explanations that were asked for, of tenants of which no task was claimed since. */
   const explaining = new Map<number, string>();
@@ -51,12 +51,12 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
     open.clear();
     doubts.clear();
   };
-  const hear = ({ task, ...rest }: TaskExplanation): void => {
+  const hear = ({ task, ...rest }: Explanation): void => {
     if (task.place.in === "ready" && controlling.size === 0) said.set(task.id, { task, ...rest });
   };
   /** Neither this claim nor one before it has taken the task. */
   const isLeft = (id: TaskId): boolean => world.ledger.tasks.get(id)?.place.in === "ready";
-  const check = (claim: Exchange<"claimTasks">, meant: Map<TaskId, TaskExplanation>): void => {
+  const check = (claim: Exchange<"claimTasks">, meant: Map<TaskId, Explanation>): void => {
     if (!claim.answer.ok || claim.isAborted) return;
     const taken = new Set(claim.answer.value.map(({ task }) => task.id));
     for (const [id, { rule, ahead }] of meant) {
@@ -135,6 +135,6 @@ function isLimited({ subject }: { readonly subject: string }): boolean {
   return subject.endsWith("picky");
 }
 
-function isIn(task: TaskExplanation["task"], tenantId: string, queue: string): boolean {
+function isIn(task: Explanation["task"], tenantId: string, queue: string): boolean {
   return task.tenantId === tenantId && queueOf(task.command) === queue;
 }

@@ -1,5 +1,5 @@
-/** A bulk job replays a task once, also when the task is dead again and the server has ended in between. */
-import type { TaskId } from "@codeq/queue";
+/** A bulk job replays a task once, also when the task fails again and the server has ended in between. */
+import { isFailure, type TaskId } from "@codeq/queue";
 import type { MakeChecker } from "./checker.ts";
 
 export const jobsApplyOnce: MakeChecker = ({ report }) => {
@@ -10,11 +10,12 @@ export const jobsApplyOnce: MakeChecker = ({ report }) => {
   return {
     started: ({ core }) => {
       if (core === undefined) return;
-      const { broker } = core;
-      const act = broker.act.bind(broker);
-      broker.act = (of, action) => {
-        const isDead = broker.store.task(of.id)?.place.in === "dead";
-        if (isDead && action.kind === "replay") deciders.set(of.id, action.job ?? "");
+      const { shard } = core;
+      const act = shard.act.bind(shard);
+      shard.act = (of, action) => {
+        const task = shard.store.task(of.id);
+        if (task !== undefined && isFailure(task) && action.kind === "replay")
+          deciders.set(of.id, action.job ?? "");
         return act(of, action);
       };
     },

@@ -1,6 +1,7 @@
 /**
- * An idempotency key of a tenant stands for one task as long as that task exists. The same request
- * again gets that task; another request under the key is refused.
+ * An idempotency key of a tenant stands for one task as long as that task exists and as long as the server keeps keys,
+ * also when the task was deleted before. The same request again gets that task; another request under the key is
+ * refused, or gets that task if it says so.
  */
 import { queueOf, type Task } from "@codeq/queue";
 import { payloadKey } from "../../../packages/server/src/core/store/keys.ts";
@@ -13,7 +14,10 @@ import type { MakeChecker } from "./checker.ts";
 
 export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
   const { ledger } = world;
-  const byKey = new Map<string, string>();
+  const lifeMs = world.plan.config.idempotencySeconds * 1000;
+  const byKey = new Map<string, Task>();
+  /** Tasks that were deleted, and not lost with the end of the log. */
+  const removed = new Set<string>();
   /** They may be in another queue now, with another payload. */
   const edited = new Set<string>();
   const nameOf = ({ tenantId, idempotencyKey }: Task): string => `${tenantId} ${idempotencyKey}`;
@@ -21,7 +25,7 @@ export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
     if (input.idempotencyKey === "" || !answer.ok) return;
     const { task, replayed } = answer.value;
     if (task.idempotencyKey !== input.idempotencyKey) report(`${task.id} has another key`);
-    if (edited.has(task.id)) return;
+    if (edited.has(task.id) || input.idempotencyMode === "first") return;
     if (queueOf(task.command) !== queueOf(input.command)) {
       report(`${task.id} was the answer to a request for ${input.command}`);
     }
@@ -30,20 +34,28 @@ export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
       report(`${task.id} was the answer to a request with another payload`);
     }
   };
+  const isStillKept = (task: Task): boolean =>
+    ledger.tasks.has(task.id) ||
+    (removed.has(task.id) && task.createdMs + lifeMs > world.wallMsMax);
   return {
     invoked: ({ verb, input }) => {
       if (verb === "editTask") edited.add(input.id);
     },
-    event: ({ kind, id, before, after }) => {
+    event: ({ kind, id, after }) => {
       // By a job that moves tasks.
       if (kind === "edit") edited.add(id);
-      if (kind === "remove" && before !== undefined) byKey.delete(nameOf(before));
+      if (kind === "remove") removed.add(id);
       if (kind !== "create" || after === undefined || after.idempotencyKey === "") return;
       const other = byKey.get(nameOf(after));
-      if (other !== undefined && ledger.tasks.has(other as Task["id"])) {
-        report(`${id} and ${other} have the key ${nameOf(after)}`);
+      if (other !== undefined && isStillKept(other)) {
+        report(`${id} and ${other.id} have the key ${nameOf(after)}`);
       }
-      byKey.set(nameOf(after), id);
+      byKey.set(nameOf(after), after);
+    },
+    recovered: ({ lost }) => {
+      for (const { kind, id } of lost.flatMap(({ events }) => events)) {
+        if (kind === "remove") removed.delete(id);
+      }
     },
     answered: (exchange) => {
       if (exchange.verb === "createTask") checkAnswer(exchange.input, exchange.answer);

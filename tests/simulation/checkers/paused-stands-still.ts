@@ -35,7 +35,7 @@ export const pausedStandsStill: MakeChecker = ({ world, report }) => {
       }
     },
     looked: ({ core }) => {
-      for (const queue of core.broker.queues.all()) {
+      for (const queue of core.shard.queues.all()) {
         if (queue.pause !== undefined && queue.topPriority >= 0) {
           report(`${queue.name} of ${queue.tenantId} is paused and offers tasks`);
         }

@@ -38,7 +38,7 @@ export const recovery: MakeChecker = ({ world, report }) => ({
     }
     for (const key of keys.keys()) {
       // Index keys follow from tasks; whether they do is another checker's to say.
-      if (/^codeq\/(q|ttl|start-by)\//.test(key)) continue;
+      if (/^codeq\/(q|ttl|start-by|failures|failure-times)\//.test(key)) continue;
       if (!ledger.keys.has(key)) report(`${key} is in the store and not in the log`);
     }
   },

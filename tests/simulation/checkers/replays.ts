@@ -1,5 +1,5 @@
 /**
- * A dead letter comes back only when an administrator of its tenant asked for it, with its count raised
+ * A failure comes back only when an administrator of its tenant asked for it, with its count raised
  * and without its result. A replay that was acknowledged has happened, and a crash does not undo it. A
  * search finds every task that matches and did not change meanwhile.
  */
@@ -18,7 +18,7 @@ export const replays: MakeChecker = ({ world, report }) => {
   const checkPage = (exchange: AnyExchange): void => {
     if (exchange.verb !== "listTasks" || !exchange.answer.ok) return;
     const { input, caller, invokedMs, answer } = exchange;
-    const filter = readFilter(input.filter);
+    const filter = readFilter(input);
     if (!filter.ok || input.after !== "" || filter.value.payload !== undefined) return;
     const { tasks, next } = answer.value;
     const shown = new Set(tasks.map(({ id }) => id));

@@ -32,7 +32,7 @@ export const stallsDoNotCount: MakeChecker = ({ world, report }) => {
     stalled: (ms) => {
       if (ms < stallMsMin) return;
       const touched = new Set([...unanswered.values()].flatMap(touchedBy));
-      const leases = world.serving?.core.broker.leases;
+      const leases = world.serving?.core.shard.leases;
       for (const { id, place, leaseToken: token } of world.ledger.tasks.values()) {
         if (place.in !== "leased" || touched.has(id)) continue;
         // Decided before the stall, and not in the log yet.

@@ -96,14 +96,14 @@ export const subscribersAreTold: MakeChecker = ({ world, report }) => {
       if (world.subscribers.badness > 0) badMs = world.nowMs;
       const core = world.serving?.core;
       if (core?.store.state !== "open") return;
-      for (const queue of core.broker.queues.all()) {
+      for (const queue of core.shard.queues.all()) {
         const name = `${queue.tenantId}/${queue.name}`;
         if (queue.topPriority < 0) sinceMs.delete(name);
         else if (!sinceMs.has(name)) sinceMs.set(name, world.nowMs);
       }
       for (const each of known.values()) {
         const { tenantId, eventTypes } = each.subscription;
-        for (const queue of queuesOf(core.broker.queues.ofTenant(tenantId), eventTypes)) {
+        for (const queue of queuesOf(core.shard.queues.ofTenant(tenantId), eventTypes)) {
           check(each, `${tenantId}/${queue}`);
         }
       }

@@ -44,7 +44,7 @@ export const tenantsAreApart: MakeChecker = ({ report }) => {
       }
     },
     looked: ({ core }) => {
-      for (const { tenantId } of core.broker.queues.all()) {
+      for (const { tenantId } of core.shard.queues.all()) {
         if (!producerTokens.some(({ raw }) => raw["tenantId"] === tenantId)) {
           report(`there is a queue of ${tenantId}`);
         }

@@ -1,6 +1,6 @@
 /**
- * A task that is done or dead stays so until it is removed, or replayed when it is dead, and nobody ever
- * sees it otherwise.
+ * A task that is done or dead stays so until it is removed, or replayed when it failed, and nobody ever sees it
+ * otherwise.
  */
 import type { Task, TaskId } from "@codeq/queue";
 import { sightingsOf } from "../exchange.ts";

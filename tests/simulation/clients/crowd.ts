@@ -58,6 +58,7 @@ export async function finishAll(
       await fleet.calls.send("submitResult", worker, {
         id: task.id,
         leaseToken: task.leaseToken,
+        workerId: "",
         resultJson,
         status: "COMPLETED",
         error: "",

@@ -29,6 +29,7 @@ export class Fleet {
   readonly random: SimRandom;
   /** For the time limits of tasks, so that nothing else is drawn differently for them. */
   readonly times: SimRandom;
+  readonly modes: SimRandom;
   /** Tasks that somebody was told of. */
   readonly known: { readonly id: TaskId; readonly tenant: string }[] = [];
   readonly holds: Hold[] = [];
@@ -45,6 +46,7 @@ export class Fleet {
     this.calls = parts.calls;
     this.random = parts.random;
     this.times = parts.random.fork("times");
+    this.modes = parts.random.fork("modes");
   }
 
   /** A text that nobody has used before. */

@@ -1,8 +1,7 @@
 /** Readers and administrators: they look at tasks, results and counts, and clean up. */
-
+import { taskPlaces } from "@codeq/protocol/api";
 import type { TaskId } from "@codeq/queue";
-import type { FilterInput } from "../../../packages/server/src/edge/task-filter-input.ts";
-import type { TaskExplanation } from "../../../packages/server/src/features/explain/explain-task.ts";
+import type { Explanation } from "../../../packages/server/src/features/explain/explain-task.ts";
 import { admins, type Caller, commands, producers, workers } from "../plan.ts";
 import type { Fleet } from "./fleet.ts";
 import { payload } from "./produce.ts";
@@ -20,7 +19,7 @@ export async function readTask(fleet: Fleet): Promise<void> {
     return;
   }
   if (fleet.chance(0.5)) {
-    await fleet.calls.send("getTask", reader, { id });
+    await fleet.calls.send("getTask", reader, { id, consistency: "" });
     return;
   }
   const waitSeconds = fleet.chance(0.3) ? 1 + fleet.random.int(5) : 0;
@@ -30,7 +29,7 @@ export async function readTask(fleet: Fleet): Promise<void> {
 }
 
 /** Asks for as many tasks of its queue as should bring the task that was explained. */
-async function claimExplained(fleet: Fleet, { task, ahead }: TaskExplanation): Promise<void> {
+async function claimExplained(fleet: Fleet, { task, ahead }: Explanation): Promise<void> {
   if (task.place.in !== "ready" || ahead === undefined) return;
   const worker = workers.find(({ subject }) => subject === `${task.tenantId}-worker-1`) as Caller;
   const count = ahead.higher + ahead.older + 1;
@@ -89,28 +88,31 @@ export async function administer(fleet: Fleet): Promise<void> {
 /** Begins a job, or pauses, resumes or aborts one. */
 async function runJob(fleet: Fleet, caller: Caller): Promise<void> {
   const { calls, random } = fleet;
-  const jobs = await calls.send("listJobs", caller, undefined);
-  const [id] = jobs?.ok === true ? jobs.value.map((job) => job.id) : [];
+  const jobs = await calls.send("listJobs", caller, {});
+  const [id] = jobs?.ok === true ? jobs.value.jobs.map((job) => job.id) : [];
   if (id !== undefined && fleet.chance(0.5)) {
     await calls.send(random.pick(["pauseJob", "resumeJob", "resumeJob", "abortJob"]), caller, {
       id,
     });
     return;
   }
-  const drawn = random.pick(["replay", "replay", "delete", "cancel"]);
+  const drawn = random.pick(["replay", "replay", "delete", "cancel"] as const);
   const action = drawn === "cancel" && fleet.times.next() < 0.5 ? "move" : drawn;
   const isAll = action === "replay" && fleet.chance(0.7);
+  const filter = isAll ? {} : someFilter(fleet);
+  const perSecond = 1 + random.int(5);
+  const moveTo = action === "move" ? fleet.times.pick(commands) : undefined;
+  const isCanary = action === "replay" && fleet.chance(0.3);
   await calls.send("createJob", caller, {
+    ...filter,
     action,
-    filter: isAll ? {} : someFilter(fleet),
     isAll,
-    ratePerSecond: 1 + random.int(5),
-    graceSeconds: undefined,
-    moveTo: action === "move" ? fleet.times.pick(commands) : undefined,
-    canary:
-      action === "replay" && fleet.chance(0.3)
-        ? { first: 1 + random.int(3), factor: 2, failurePercentMax: 50 }
-        : undefined,
+    perSecond,
+    moveTo,
+    isCanary,
+    canaryFirst: isCanary ? 1 + random.int(3) : 10,
+    canaryFactor: 2,
+    canaryFailurePercent: 50,
     isDryRun: fleet.chance(0.1),
   });
 }
@@ -118,8 +120,10 @@ async function runJob(fleet: Fleet, caller: Caller): Promise<void> {
 /** Some pages of what matches something. */
 async function search(fleet: Fleet, caller: Caller): Promise<void> {
   const { calls, random } = fleet;
+  const { priority, ...rest } = someFilter(fleet);
   const filter = {
-    ...someFilter(fleet),
+    ...rest,
+    priority: priority?.toString(),
     ...(fleet.chance(0.7) ? { place: somePlace(fleet) } : {}),
   };
   const order = fleet.chance(0.5) ? "newest" : "oldest";
@@ -129,7 +133,7 @@ async function search(fleet: Fleet, caller: Caller): Promise<void> {
     const page: Awaited<ReturnType<typeof calls.send<"listTasks">>> = await calls.send(
       "listTasks",
       caller,
-      { filter, order, limit, after },
+      { ...filter, order, limit, after },
     );
     after = page?.ok === true ? page.value.next : undefined;
   }
@@ -146,8 +150,8 @@ async function repair(fleet: Fleet, caller: Caller): Promise<void> {
   const own = admins.find(({ tenant }) => tenant === owner);
   const who = fleet.chance(0.9) && own !== undefined ? own : caller;
   const some = fleet.chance(0.5)
-    ? { ids: [id, random.pick(ids)], filter: {}, isAll: false }
-    : { ids: [], filter: someFilter(fleet), isAll: false };
+    ? { ids: [id, random.pick(ids)], isAll: false }
+    : { ids: [], ...someFilter(fleet), isAll: false };
   const many = { ...some, limit: random.int(3) * 5, isDryRun: fleet.chance(0.2) };
   switch (random.int(8)) {
     case 0:
@@ -163,7 +167,7 @@ async function repair(fleet: Fleet, caller: Caller): Promise<void> {
       await calls.send("replayDeadLetters", who, many);
       return;
     default:
-      await calls.send("replayTask", who, { id, changes: {} });
+      await calls.send("replayTask", who, { id });
   }
 }
 
@@ -207,7 +211,7 @@ async function editSome(fleet: Fleet, caller: Caller): Promise<void> {
   await calls.send("editTask", fleet.chance(0.9) && own !== undefined ? own : caller, input);
 }
 
-function someFilter(fleet: Fleet): FilterInput {
+function someFilter(fleet: Fleet) {
   const { random } = fleet;
   switch (random.int(5)) {
     case 4:
@@ -215,7 +219,7 @@ function someFilter(fleet: Fleet): FilterInput {
     case 0:
       return { command: random.pick(commands) };
     case 1:
-      return { priority: String(random.int(10)) };
+      return { priority: random.int(10) };
     case 2:
       return { error: random.pick(["lease", "MAX", "m"]) };
     default:
@@ -223,8 +227,8 @@ function someFilter(fleet: Fleet): FilterInput {
   }
 }
 
-function somePlace(fleet: Fleet): string {
-  return fleet.random.pick(["ready", "delayed", "leased", "dead", "done", "failed"]);
+function somePlace(fleet: Fleet): (typeof taskPlaces)[number] {
+  return fleet.random.pick(taskPlaces);
 }
 
 /** Lets every queue go on, however often it takes until the server agrees. */

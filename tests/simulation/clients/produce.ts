@@ -40,7 +40,10 @@ export async function reuseKey(fleet: Fleet): Promise<void> {
   const { tenant, input } = fleet.random.pick(fleet.keys);
   const own = producers.find((each) => each.tenant === tenant) as Caller;
   const kind = fleet.random.int(4);
-  if (kind === 0) return send(fleet, own, { ...input, payload: payload(fleet) });
+  if (kind === 0) {
+    const idempotencyMode = fleet.modes.next() < 0.5 ? "first" : "";
+    return send(fleet, own, { ...input, payload: payload(fleet), idempotencyMode });
+  }
   if (kind === 1) return send(fleet, own, { ...input, command: input.command.toUpperCase() });
   if (kind === 2) return send(fleet, fleet.random.pick(producers), input);
   return send(fleet, own, input);
@@ -87,6 +90,8 @@ function newTask(fleet: Fleet): CreateTaskInput {
     webhook: fleet.chance(0.25) ? "https://hooks.example/result" : "",
     maxAttempts: fleet.chance(0.5) ? 0 : 1 + random.int(4),
     idempotencyKey: fleet.chance(0.25) ? fleet.mark() : "",
+    idempotencyMode: "",
+    unique: undefined,
     runAt: fleet.chance(0.05) ? soon(fleet) : "",
     delaySeconds,
     timeoutSeconds: someSeconds(fleet),

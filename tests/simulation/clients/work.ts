@@ -138,6 +138,7 @@ function submission(
   ];
   return {
     ...of,
+    workerId: "",
     status: isFailed ? "FAILED" : "COMPLETED",
     resultJson: isFailed ? undefined : JSON.stringify({ mark }),
     error: isFailed ? mark : "",

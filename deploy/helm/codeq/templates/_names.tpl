@@ -41,27 +41,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* Kubernetes puts the password in. */}}
-{{- define "codeq.logUrls" -}}
-{{- $root := index . 0 -}}
-{{- $port := index . 1 -}}
-{{- $name := printf "%s-log" (include "codeq.fullname" $root) -}}
-{{- range $at := until 3 -}}
-{{- if $at }},{{ end }}{{ printf "nats://codeq:$(NATS_PASSWORD)@%s-%d.%s-pods.%s.svc.%s:%d" $name $at $name $root.Release.Namespace $root.Values.cluster.domain $port }}
-{{- end -}}
-{{- end -}}
-
-{{- define "codeq.logSelector" -}}
-app.kubernetes.io/name: {{ include "codeq.name" . }}-log
-app.kubernetes.io/instance: {{ .Release.Name }}
-{{- end -}}
-
-{{- define "codeq.logLabels" -}}
-{{ include "codeq.logSelector" . }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- end -}}
-
 {{- define "codeq.probeScheme" -}}
 {{- if .Values.config.tlsCertFile }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end -}}

@@ -1,12 +1,14 @@
 /**
- * Requests to the REST API. A refusal becomes an error with an exit code and advice; the error also tells
+ * Requests to the REST API. A refusal becomes an error with an exit code and advice; the error also says
  * whether the request never arrived or its outcome is unknown. If one of several nodes of a cluster does not
  * answer, the next node is asked.
  */
 import { Readable } from "node:stream";
 import {
   type ApiRequest,
+  api,
   codeIn,
+  type Endpoint,
   errorIn,
   Failover,
   ForeignAnswerError,
@@ -27,11 +29,10 @@ import type { Connection, Sourced } from "../profile/connection.ts";
 
 type Caller = "producer" | "worker";
 
+/** An id that no task has. */
+export const noTaskId = "00000000-0000-7000-8000-000000000000";
+
 interface RequestOptions {
-  /** Whose token is sent; that of the producer unless told. */
-  readonly as?: Caller;
-  /** JSON text. */
-  readonly body?: string;
   /** How long the server may hold the request before it answers. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal | undefined;
@@ -56,60 +57,45 @@ export class ApiClient {
   async call<K extends Key>(
     key: K,
     given: Given<K>,
-    options: Omit<RequestOptions, "as" | "body"> = {},
+    options: RequestOptions = {},
   ): Promise<Reply & { readonly value: ReplyOf<K> }> {
-    const reply = await this.send(requestOf(key, ...([given] as Giving<K>)), options);
-    return { ...reply, value: parsed(reply.text) as ReplyOf<K> };
+    return this.accepted(key, await this.reply(key, given, options));
   }
 
-  /** What workers call is called with the token of a worker. */
-  send({ method, path, body }: ApiRequest, options: RequestOptions = {}): Promise<Reply> {
-    const as = path.startsWith("/workers/") ? "worker" : "producer";
-    const sent = body === undefined ? {} : { body };
-    return this.#expectOk(method, `/v1/codeq${path}`, { ...options, ...sent, as });
+  /** The answer of an endpoint, whatever its status. */
+  reply<K extends Key>(key: K, given: Given<K>, options: RequestOptions = {}): Promise<Reply> {
+    return this.send(requestOf(key, ...([given] as Giving<K>)), key, options);
   }
 
-  get(path: string, options: RequestOptions = {}): Promise<Reply> {
-    return this.#expectOk("GET", `/v1/codeq${path}`, options);
+  send(request: ApiRequest, key: Key, options: RequestOptions = {}): Promise<Reply> {
+    const path = `/v1/codeq${request.path}`;
+    return this.#send({ ...request, path }, options, this.token(callerOf(key)));
   }
 
-  post(path: string, body: string, options: RequestOptions = {}): Promise<Reply> {
-    return this.#expectOk("POST", `/v1/codeq${path}`, { ...options, body });
-  }
-
-  put(path: string, body: string): Promise<Reply> {
-    return this.#expectOk("PUT", `/v1/codeq${path}`, { body });
-  }
-
-  patch(path: string, body: string): Promise<Reply> {
-    return this.#expectOk("PATCH", `/v1/codeq${path}`, { body });
-  }
-
-  delete(path: string, options: RequestOptions = {}): Promise<Reply> {
-    return this.#expectOk("DELETE", `/v1/codeq${path}`, options);
+  /** Throws a refusal. */
+  accepted<K extends Key>(key: K, reply: Reply): Reply & { readonly value: ReplyOf<K> } {
+    if (reply.status < 200 || reply.status >= 300) throw this.refusal(reply, callerOf(key));
+    return { ...reply, value: reply.text === "" ? undefined : JSON.parse(reply.text) };
   }
 
   /** A page outside the API, such as `/healthz`; whatever its status. */
-  page(path: string, options: RequestOptions = {}): Promise<Reply> {
-    return this.#send("GET", path, options, undefined);
+  page(path: string): Promise<Reply> {
+    return this.#send({ method: "GET", path }, {}, undefined);
   }
 
-  /** Names commands to callers from other machines only when it is an operator's token. */
+  /** The server includes the names of commands for callers on other machines only with an operator's token. */
   metrics(options: RequestOptions = {}): Promise<Reply> {
-    return this.#send("GET", "/metrics", options, this.connection.producerToken);
-  }
-
-  /** An answer of the API, whatever its status. */
-  ask(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
-    return this.#send(method, `/v1/codeq${path}`, options, this.token(options.as));
+    const { producerToken } = this.connection;
+    return this.#send({ method: "GET", path: "/metrics" }, options, producerToken);
   }
 
   /** The events of an answer that stays open; it fails when the server falls silent. */
-  async *follow(
-    path: string,
+  async *follow<K extends Key>(
+    key: K,
+    given: Given<K>,
     options: { readonly signal: AbortSignal; readonly silentMsMax: number },
   ): AsyncGenerator<ServerSentEvent> {
-    const request = { ...options, path: `/v1/codeq${path}`, headers: this.#headers(this.token()) };
+    const request = { ...options, ...this.#opening(key, given) };
     try {
       yield* this.#servers.follow(request, (core) =>
         core.follow(request, (reply) => {
@@ -122,10 +108,9 @@ export class ApiClient {
   }
 
   /** A file, from the server or from where it sends the caller to. */
-  async download(path: string): Promise<Readable> {
+  async download<K extends Key>(key: K, given: Given<K>): Promise<Readable> {
     try {
-      const headers = this.#headers(this.token());
-      const request = { method: "GET", path: `/v1/codeq${path}`, headers };
+      const request = this.#opening(key, given);
       const answer = await this.#servers.ask(request, (core) => core.open(request));
       const location = answer.headers.get("location");
       // The token is for the server only.
@@ -137,13 +122,12 @@ export class ApiClient {
     }
   }
 
-  async #expectOk(method: string, path: string, options: RequestOptions): Promise<Reply> {
-    const reply = await this.#send(method, path, options, this.token(options.as));
-    if (reply.status >= 200 && reply.status < 300) return reply;
-    throw this.refusal(reply, options.as);
+  #opening<K extends Key>(key: K, given: Given<K>) {
+    const { method, path } = requestOf(key, ...([given] as Giving<K>));
+    return { method, path: `/v1/codeq${path}`, headers: this.#headers(this.token()) };
   }
 
-  /** The error that an answer amounts to. */
+  /** The error for an answer that is a refusal. */
   refusal(reply: Reply, as?: Caller): CliError {
     return refusalOf(reply, this.connection.baseUrl.value, this.token(as));
   }
@@ -157,7 +141,6 @@ export class ApiClient {
     });
   }
 
-  /** What is sent to show who is asking. */
   token(as: Caller = "producer"): Sourced<string> {
     const { producerToken, workerToken, baseUrl } = this.connection;
     const token = as === "worker" ? workerToken : producerToken;
@@ -169,12 +152,10 @@ export class ApiClient {
   }
 
   async #send(
-    method: string,
-    path: string,
-    options: RequestOptions,
+    { method, path, body }: ApiRequest,
+    { waitMs = 0, signal }: RequestOptions,
     token: Sourced<string> | undefined,
   ): Promise<Reply> {
-    const { body, waitMs = 0, signal } = options;
     const request = { method, path, headers: this.#headers(token), body, waitMs, signal };
     try {
       return await this.#servers.ask(request, (core) => core.send(request));
@@ -208,9 +189,17 @@ export class ApiClient {
   }
 }
 
-/** An empty answer has no value. */
-export function parsed(text: string): unknown {
-  return text === "" ? undefined : JSON.parse(text);
+const tables = Object.values<Readonly<Record<string, Endpoint>>>(api);
+const endpoints = new Map(
+  tables.flatMap((table) => Object.values(table).map((each) => [each.key as string, each])),
+);
+
+export function endpointOf(key: Key): Endpoint | undefined {
+  return endpoints.get(key);
+}
+
+function callerOf(key: Key): Caller {
+  return endpointOf(key)?.access === "worker" ? "worker" : "producer";
 }
 
 const startOne =
@@ -242,11 +231,21 @@ function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliEr
   return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "refused", next });
 }
 
+/** What is not a task has a list of its own. */
+const listsOf: Readonly<Record<string, string>> = {
+  subscription_not_found:
+    "it may have run out; codeq subscriptions list shows those of the token's tenant",
+  topic_not_found:
+    "the queue uses the settings of the server; codeq topics list shows the queues with a policy, codeq topics set makes one",
+  job_not_found: "codeq jobs list shows the bulk jobs of the token's tenant",
+  secret_not_found: "codeq webhooks secrets shows the secrets of the token's tenant",
+  endpoint_not_found: "codeq webhooks endpoints shows the endpoints that fail",
+};
+
 function notFoundAdvice(reply: Reply, baseUrl: string): string {
   const { text } = reply;
-  if (codeIn(reply) === "subscription_not_found") {
-    return "it may have run out; codeq subscriptions list shows those of the token's tenant";
-  }
+  const advice = listsOf[codeIn(reply) ?? ""];
+  if (advice !== undefined) return advice;
   if (text.startsWith("404 page")) {
     return `check with codeq doctor that ${baseUrl} is a codeQ server and recent enough`;
   }

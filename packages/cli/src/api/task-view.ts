@@ -1,68 +1,16 @@
 /** Tasks and results as the API returns them, and formatted for people. */
-
+import type { ReplyOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { prettyJson } from "../payload.ts";
 import { printable, type Style } from "../terminal/style.ts";
 import { localMoment } from "../terminal/units.ts";
 
-export interface TaskFields {
-  readonly id: string;
-  readonly command: string;
-  /** JSON text. */
-  readonly payload: string;
-  readonly priority?: number;
-  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
-  readonly lastKnownLocation?: string;
-  readonly workerId?: string;
-  readonly leaseUntil?: string;
-  readonly leaseToken?: number;
-  /** When a delayed task becomes ready. */
-  readonly runAt?: string;
-  readonly attempts?: number;
-  readonly maxAttempts?: number;
-  /** How often an operator replayed it. */
-  readonly replays?: number;
-  readonly error?: string;
-  readonly tags?: readonly string[];
-  readonly timeoutSeconds?: number;
-  readonly ttlSeconds?: number;
-  /** When a task that waits fails unless a worker begins it. */
-  readonly startBy?: string;
-  readonly tenantId?: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  readonly attemptHistory?: readonly AttemptFields[];
-  readonly attemptsOmitted?: number;
-  readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
-  readonly logs?: readonly { readonly at: string; readonly text: string }[];
-}
-
-interface AttemptFields {
-  readonly workerId: string;
-  readonly leaseToken: number;
-  readonly startedAt: string;
-  readonly endedAt?: string;
-  readonly outcome: string;
-  readonly error?: string;
-  readonly delaySeconds?: number;
-}
-
-export interface ResultFields {
-  readonly taskId: string;
-  readonly status: "COMPLETED" | "FAILED";
-  readonly result?: unknown;
-  readonly error?: string;
-  readonly artifacts?: readonly { readonly name: string; readonly url: string }[];
-  readonly completedAt: string;
-}
-
-export function taskIn(text: string): TaskFields {
-  return JSON.parse(text) as TaskFields;
-}
+export type TaskResult = ReplyOf<"GET /tasks/:id/result">;
+type Task = Omit<ReplyOf<"GET /admin/tasks/:id">["task"], "place">;
 
 /** Where a task is, in the words of the documentation. */
-const places: Readonly<Record<string, string>> = {
+const places: Readonly<Record<Task["lastKnownLocation"], string>> = {
   PENDING_LIST: "ready",
   DELAYED_ZSET: "delayed",
   INPROG_SET: "leased",
@@ -70,9 +18,8 @@ const places: Readonly<Record<string, string>> = {
   NONE: "done",
 };
 
-export function taskLines(task: TaskFields, style: Style): string[] {
-  const { attempts = 0, maxAttempts = 0 } = task;
-  const place = places[task.lastKnownLocation ?? ""] ?? "";
+export function taskLines(task: Task, style: Style): string[] {
+  const { attempts = 0, maxAttempts } = task;
   const lease =
     task.workerId === undefined
       ? ""
@@ -80,7 +27,7 @@ export function taskLines(task: TaskFields, style: Style): string[] {
   const fields: [string, string][] = [
     ["id", task.id],
     ["command", task.command],
-    ["status", `${statusText(task.status, style)}${place === "" ? "" : ` (${place})`}`],
+    ["status", `${statusText(task.status, style)} (${places[task.lastKnownLocation]})`],
     ["due", task.runAt === undefined ? "" : localMoment(task.runAt)],
     ["start by", task.startBy === undefined ? "" : localMoment(task.startBy)],
     ["worker", lease],
@@ -103,14 +50,11 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ...historyLines(task, style),
     ...logLines(task, style),
     style.dim("payload"),
-    prettyJson(task.payload),
+    prettyJson(task.payload ?? ""),
   ];
 }
 
-function historyLines(
-  { attemptHistory = [], attemptsOmitted = 0 }: TaskFields,
-  style: Style,
-): string[] {
+function historyLines({ attemptHistory = [], attemptsOmitted = 0 }: Task, style: Style): string[] {
   if (attemptHistory.length === 0) return [];
   const omitted = attemptsOmitted === 0 ? [] : [`  ${attemptsOmitted} before`];
   const shown = attemptHistory.map((each) => {
@@ -122,13 +66,13 @@ function historyLines(
   return [style.dim("attempts"), ...omitted, ...shown];
 }
 
-function progressText({ progress }: TaskFields): string {
+function progressText({ progress }: Task): string {
   if (progress === undefined) return "";
   const { percent, text, at } = progress;
   return `${percent} %${text === "" ? "" : ` ${printable(text)}`} (${localMoment(at)})`;
 }
 
-function logLines({ logs = [] }: TaskFields, style: Style): string[] {
+function logLines({ logs = [] }: Task, style: Style): string[] {
   if (logs.length === 0) return [];
   return [
     style.dim("log"),
@@ -142,8 +86,8 @@ function statusText(status: string, style: Style): string {
   return status === "IN_PROGRESS" ? style.cyan(status) : style.yellow(status);
 }
 
-/** How a task that has ended in failure is told. */
-export function taskFailure(result: ResultFields, task: TaskFields): CliError {
+/** The error for a task that has failed. */
+export function taskFailure({ result, task }: TaskResult): CliError {
   const isBuried = task.lastKnownLocation === "DLQ_SET";
   const times = (task.attempts ?? 0) + (isBuried ? 0 : 1);
   const why = result.error ?? task.error ?? "no reason given";
@@ -156,9 +100,13 @@ export function taskFailure(result: ResultFields, task: TaskFields): CliError {
 const idChars = 36;
 
 /** The whole id of a task for a part of it, as `tail` and `tasks` print it. */
-export async function wholeId(call: Call, text: string): Promise<string> {
+async function wholeId(call: Call, text: string): Promise<string> {
   if (text.length >= idChars) return text;
   const api = await call.api();
-  const { text: found } = await api.get(`/admin/tasks/${encodeURIComponent(text)}`);
-  return (JSON.parse(found) as { readonly task: { readonly id: string } }).task.id;
+  return (await api.call("GET /admin/tasks/:id", { params: { id: text } })).value.task.id;
+}
+
+/** The parameter of a request about the task that the first argument names. */
+export async function taskOf(call: Call): Promise<{ readonly id: string }> {
+  return { id: await wholeId(call, call.word(0)) };
 }

@@ -1,5 +1,4 @@
 /** `backup` and `restore`: copies a running server, and creates a data directory from the copy. */
-import { requestOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { dataDirectoryOf, serverConfig, throwFault } from "../local/data-directory.ts";
@@ -34,7 +33,7 @@ export async function store(call: Call): Promise<void> {
     const known = Object.entries(since).map(([name, at]) => `${name}:${at.identity}:${at.index}`);
     const query = { since: known.join(",") || undefined };
     const api = await call.api();
-    const pieces = await api.download(requestOf("GET /admin/backup", { query }).path);
+    const pieces = await api.download("GET /admin/backup", { query });
     const { clock, errors: output } = call.host;
     using bar = new ProgressBar({ output, clock, title: "received bytes", total: undefined });
     const onBytes = (received: number): void => bar.set(received);

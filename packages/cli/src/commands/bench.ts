@@ -1,12 +1,12 @@
 /** `bench`: measures a running server with one small client on this machine. */
 import { type Clock, limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
-import type { TaskFields } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { pause } from "../host.ts";
 import { ProgressBar } from "../terminal/screen.ts";
 import { count, duration } from "../terminal/units.ts";
+import type { BodyOf } from "./contract-commands.ts";
 
 export async function run(call: Call): Promise<number> {
   const { options, host } = call;
@@ -20,7 +20,7 @@ export async function run(call: Call): Promise<number> {
   const report = await runLoad({
     api: await call.api(),
     clock,
-    // Always the same: a server tells only so many commands apart in its metrics.
+    // Always the same name, because the metrics of a server have a limited number of commands.
     command: "codeq-bench",
     tasks,
     payloadBytes,
@@ -116,7 +116,7 @@ interface Times {
 
 class Load {
   readonly #options: LoadOptions;
-  readonly #payload: string;
+  readonly #payload: { readonly x: string };
   readonly #times: Map<string, Times> = new Map();
   readonly enqueueMs: number[] = [];
   readonly pickupMs: number[] = [];
@@ -129,7 +129,7 @@ class Load {
   constructor(options: LoadOptions) {
     this.#options = options;
     const room = Math.max(0, options.payloadBytes - `{"x":""}`.length);
-    this.#payload = `{"x":"${"x".repeat(room)}"}`;
+    this.#payload = { x: "x".repeat(room) };
   }
 
   async produce(): Promise<void> {
@@ -137,12 +137,15 @@ class Load {
     while (this.#begun < tasks && !stopped.aborted) {
       const size = Math.min(batch, tasks - this.#begun);
       this.#begun += size;
-      const task = `{"command":"${command}","payload":${this.#payload}}`;
+      const task = { command, payload: this.#payload };
       const sentMs = clock.monotonicMs();
       const ids =
         batch === 1
-          ? [JSON.parse((await api.post("/tasks", task)).text).id as string]
-          : idsIn((await api.post("/tasks/batch", batchOf(task, size))).text);
+          ? [(await api.call("POST /tasks", { body: task })).value.id]
+          : await createAll(
+              api,
+              Array.from({ length: size }, () => task),
+            );
       const storedMs = clock.monotonicMs();
       this.enqueueMs.push(storedMs - sentMs);
       this.#stored += ids.length;
@@ -192,31 +195,30 @@ class Load {
     }
   }
 
-  async #claim(waitSeconds = claimWaitSeconds): Promise<readonly TaskFields[]> {
+  async #claim(waitSeconds = claimWaitSeconds): Promise<readonly { readonly id: string }[]> {
     const { api, command, batch } = this.#options;
     const commands = [command];
     if (batch === 1) {
-      const body = JSON.stringify({ commands, leaseSeconds, waitSeconds });
-      const waitMs = waitSeconds * 1000;
-      const reply = await api.post("/tasks/claim", body, { as: "worker", waitMs });
-      return reply.text === "" ? [] : [JSON.parse(reply.text) as TaskFields];
+      const body = { commands, leaseSeconds, waitSeconds };
+      const options = { waitMs: waitSeconds * 1000 };
+      const { value } = await api.call("POST /tasks/claim", { body }, options);
+      return value === undefined ? [] : [value];
     }
-    const body = JSON.stringify({ commands, leaseSeconds, count: batch });
-    const reply = await api.post("/tasks/claim/batch", body, { as: "worker" });
-    if (reply.text === "") return [];
-    return (JSON.parse(reply.text) as { tasks: TaskFields[] }).tasks;
+    const body = { commands, leaseSeconds, count: batch };
+    return (await api.call("POST /tasks/claim/batch", { body })).value?.tasks ?? [];
   }
 
-  async #complete(tasks: readonly TaskFields[]): Promise<void> {
+  async #complete(tasks: readonly { readonly id: string }[]): Promise<void> {
     const { api, batch } = this.#options;
     const result = { status: "COMPLETED", result: { ok: true } };
     if (batch === 1) {
-      const body = JSON.stringify(result);
-      for (const { id } of tasks) await api.post(`/tasks/${id}/result`, body, { as: "worker" });
+      for (const { id } of tasks) {
+        await api.call("POST /tasks/:id/result", { params: { id }, body: result });
+      }
       return;
     }
     const results = tasks.map(({ id }) => ({ taskId: id, ...result }));
-    await api.post("/tasks/batch/results", JSON.stringify({ results }), { as: "worker" });
+    await api.call("POST /tasks/batch/results", { body: { results } });
   }
 
   #finish(id: string, { sentMs }: Times, endedMs: number): void {
@@ -225,13 +227,13 @@ class Load {
   }
 }
 
-function batchOf(task: string, size: number): string {
-  return `{"tasks":[${Array.from({ length: size }, () => task).join(",")}]}`;
-}
-
-function idsIn(text: string): string[] {
-  const { results } = JSON.parse(text) as { results: { task?: { id: string } }[] };
-  return results.flatMap(({ task }) => (task === undefined ? [] : [task.id]));
+/** The ids of the tasks that were not refused. */
+async function createAll(
+  api: ApiClient,
+  tasks: BodyOf<"POST /tasks/batch">["tasks"],
+): Promise<readonly string[]> {
+  const { results } = (await api.call("POST /tasks/batch", { body: { tasks } })).value;
+  return results.flatMap((each) => ("task" in each ? [each.task.id] : []));
 }
 
 function spreadOf(values: number[]): Spread {

@@ -1,5 +1,5 @@
 /**
- * `cluster dev`: three nodes on this machine, with a nats-server each, to try what a cluster does when a
+ * `cluster dev`: three nodes on this machine, with an etcd each, to try what a cluster does when a
  * node is killed. A node that ends is restarted after a while.
  */
 import type { ChildProcess } from "node:child_process";
@@ -12,10 +12,10 @@ import { exitCodes } from "../exit-codes.ts";
 import { freePortRow, type LogLine, readLogLines } from "../local/server-process.ts";
 
 const ids = ["a", "b", "c"] as const;
-/** For other nodes, for clients of its nats-server, and for the other nats-servers. */
+/** For other nodes, for clients of its etcd, and for the other members. */
 const portsEach = 3;
 const startAgainMs = 10_000;
-const logBytes = 1024 * 1024 * 1024;
+const logBytes = 256 * 1024 * 1024;
 const secretBytes = 32;
 
 type NodeId = (typeof ids)[number];
@@ -91,7 +91,7 @@ class DevCluster {
       ...serverArgs,
       `--node-id=${id}`,
       `--data-dir=${join(this.#folder, id)}`,
-      ...(id === ids[0] ? ["--cluster-bootstrap"] : []),
+      `--cluster-bootstrap=${ids[0]}`,
     ];
     const server = launchServer({ args, env: this.#env, stdio: ["ignore", "pipe", "inherit"] });
     this.#nodes.set(id, server);

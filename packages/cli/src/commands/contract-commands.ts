@@ -1,21 +1,22 @@
 /** Commands on the resources of the API: they call an endpoint by its key, and print its answer. */
 import {
-  type ApiRequest,
+  type AskApi,
   eachPage,
-  type Fields,
   type Given,
   type Giving,
   type ItemOf,
   type Key,
+  type Page,
+  pageIn,
   type ReplyOf,
   type Shape,
-  type WireFields,
 } from "@codeq/client/command-line";
-import { parsed } from "../api/api-client.ts";
+import { limits } from "@codeq/server/command-line";
+import { endpointOf } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import type { OptionRow } from "../command.ts";
-import { exitCodes } from "../exit-codes.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
+import { count } from "../terminal/units.ts";
 
 const pageLimit = 200;
 
@@ -34,38 +35,72 @@ export async function tell<K extends Key>(
   call: Call,
   [key, ...given]: readonly [K, ...Giving<K>],
   say: (value: ReplyOf<K>) => string,
-): Promise<number> {
+): Promise<void> {
   const { text, value } = await ask(call, key, ...given);
   call.print(call.json ? text : say(value));
-  return exitCodes.ok.code;
 }
 
-/** Prints a listing to its end. */
+interface Listing<Item> {
+  readonly columns: readonly Column<Item>[];
+  /** Printed instead of a table without rows. */
+  readonly none: string;
+}
+
+interface PagedListing<Item> extends Listing<Item> {
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  /** The number of entries to print; default: all. */
+  readonly limit?: number;
+  /** As JSON, each entry is a line of its own. */
+  readonly isLines?: boolean;
+}
+
+/** Prints a listing that the server gives page by page. */
 export async function showAll<K extends Key>(
   call: Call,
   key: K,
-  {
-    columns,
-    none,
-    query = {},
-  }: {
-    readonly columns: readonly Column<ItemOf<K>>[];
-    readonly none: string;
-    readonly query?: Readonly<Record<string, string | number | undefined>>;
-  },
-): Promise<number> {
-  const items: ItemOf<K>[] = [];
-  let name = "";
-  const api = await call.api();
-  const askApi = async (request: ApiRequest) => parsed((await api.send(request)).text);
-  for await (const page of eachPage(askApi, key, { ...query, limit: pageLimit })) {
-    items.push(...page.items);
-    name = page.name;
+  { columns, none, query = {}, limit, isLines = false }: PagedListing<ItemOf<K>>,
+): Promise<void> {
+  const size = Math.min(limit ?? pageLimit, limits.pageLimitMax);
+  const found: ItemOf<K>[] = [];
+  let last: Page<ItemOf<K>> = { name: "", items: [] };
+  for await (const page of eachPage(asker(call), key, { ...query, limit: size })) {
+    found.push(...page.items);
+    last = page;
+    if (found.length >= (limit ?? Infinity)) break;
   }
-  if (call.json) call.printJson({ [name]: items });
-  else if (items.length === 0) call.print(none);
-  else for (const line of tableLines(columns, items, call.style)) call.print(line);
-  return exitCodes.ok.code;
+  const items = found.slice(0, limit);
+  if (call.json && isLines) for (const each of items) call.printJson(each);
+  else if (call.json) call.printJson({ [last.name]: items });
+  else call.print(tableOf(call, items, { columns, none }));
+  if (last.next !== undefined || items.length < found.length) {
+    const of = last.total === undefined ? "" : ` of ${count(last.total)}`;
+    call.note(`showing the first ${count(items.length)}${of}; use --limit to show more`);
+  }
+}
+
+/** For functions of the client library that send several requests. */
+export function asker(call: Call): AskApi {
+  return async (request, key) => {
+    const api = await call.api();
+    return api.accepted(key, await api.send(request, key)).value;
+  };
+}
+
+/** Prints a listing that has no pages. */
+export function showList<K extends Key>(
+  call: Call,
+  request: readonly [K, ...Giving<K>],
+  listing: Listing<ItemOf<K>>,
+): Promise<void> {
+  return tell(call, request, (value) => tableOf(call, pageIn<ItemOf<K>>(value).items, listing));
+}
+
+function tableOf<Item>(
+  { style }: Call,
+  items: readonly Item[],
+  { columns, none }: Listing<Item>,
+): string {
+  return items.length === 0 ? none : tableLines(columns, items, style).join("\n");
 }
 
 /** Prints one entry of a listing, in the same columns. */
@@ -73,7 +108,7 @@ export function showOne<K extends Key>(
   call: Call,
   request: readonly [K, ...Giving<K>],
   columns: readonly Column<ReplyOf<K>>[],
-): Promise<number> {
+): Promise<void> {
   return tell(call, request, (value) => tableLines(columns, [value], call.style).join("\n"));
 }
 
@@ -82,18 +117,19 @@ export async function remove<K extends Key>(
   call: Call,
   [key, ...given]: readonly [K, ...Giving<K>],
   { json, done }: { readonly json: object; readonly done: string },
-): Promise<number> {
+): Promise<void> {
   await ask(call, key, ...given);
   if (call.json) call.printJson(json);
   else call.print(done);
-  return exitCodes.ok.code;
 }
 
+/** The body of a request, without the form of JSON text. */
+export type BodyOf<K extends Key> =
+  Given<K> extends { readonly body?: infer B } ? Exclude<B, string | undefined> : never;
+
 /** The fields of a body that options set (`sets` in the row of the option), each as its shape wants it. */
-export function bodyOf<F extends Fields>(
-  call: Call,
-  { fields }: { readonly fields: F },
-): Partial<WireFields<F>> {
+export function bodyOf<K extends Key>(call: Call, key: K): Partial<BodyOf<K>> {
+  const { fields = {} } = endpointOf(key)?.body ?? {};
   const set = (call.row.options ?? []).flatMap((option) => {
     const shape = fields[option.sets ?? ""];
     return shape === undefined ? [] : [[option.sets, optionAs(call, option, shape)]];
@@ -101,14 +137,17 @@ export function bodyOf<F extends Fields>(
   return Object.fromEntries(set);
 }
 
-function optionAs({ options }: Call, { name, value }: OptionRow, shape: Shape): unknown {
+function optionAs({ options }: Call, row: OptionRow, shape: Shape): unknown {
+  const { name, value } = row;
+  if (value === "time") return options.seconds(name);
+  if (value === "instant") return options.instant(name);
   if (shape.kind === "list") return options.list(name);
-  if (shape.kind === "instant") return options.instant(name);
   if (shape.kind === "flag") return options.has(name) ? true : undefined;
-  if (shape.kind !== "whole") return options.text(name);
-  if (value !== "time") {
+  if (shape.kind === "whole") {
     return options.wholeNumber(name, { min: shape.min ?? 0, max: shape.max ?? 2 ** 31 });
   }
-  const ms = options.durationMs(name);
-  return ms === undefined ? undefined : Math.ceil(ms / 1000);
+  // Several values of a text are separated by commas.
+  return row.multiple === true && options.has(name)
+    ? options.list(name).join(",")
+    : options.text(name);
 }

@@ -1,76 +1,90 @@
-/** `dlq`: lists, shows, replays and deletes dead letters of the token's tenant. */
-import { type ResultFields, taskLines } from "../api/task-view.ts";
+/** `dlq`: lists, shows, groups, replays and deletes dead letters of the token's tenant. */
+import { failureGroups, type ItemOf, type ReplyOf } from "@codeq/client/command-line";
+import { limits } from "@codeq/server/command-line";
+import { taskLines } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { readPayload } from "../payload.ts";
-import { counted } from "../terminal/units.ts";
-import { filterOf, type ListedTask, list as listTasks } from "./tasks.ts";
+import { readPayload, withPayload } from "../payload.ts";
+import { printable } from "../terminal/style.ts";
+import { type Column, tableLines } from "../terminal/table.ts";
+import { count, counted, localMoment } from "../terminal/units.ts";
+import { ask, asker, type BodyOf, bodyOf, tell } from "./contract-commands.ts";
+import { filterOf, isGiven, list as listTasks } from "./tasks.ts";
 
-interface Outcome {
-  readonly matched: number;
-  readonly replayed?: number;
-  readonly deleted?: number;
-  readonly failed: readonly { readonly id: string; readonly code: string }[];
-  readonly hasMore: boolean;
+type Body = BodyOf<"POST /admin/dead-letters/replay">;
+type Outcome = ReplyOf<"POST /admin/dead-letters/replay" | "POST /admin/dead-letters/delete">;
+
+export function list(call: Call): Promise<void> {
+  return listTasks(call, "dead");
 }
 
-export function list(call: Call): Promise<number> {
-  return listTasks(call, { place: "dead" });
+export function show(call: Call): Promise<void> {
+  const params = { id: call.word(0) };
+  return tell(call, ["GET /admin/tasks/:id", { params }], ({ task }) =>
+    taskLines(task, call.style).join("\n"),
+  );
 }
 
-export async function show(call: Call): Promise<number> {
-  const api = await call.api();
-  const { text } = await api.get(`/admin/tasks/${encodeURIComponent(call.word(0))}`);
-  if (call.json) {
-    call.print(text);
-    return exitCodes.ok.code;
-  }
-  const { task } = JSON.parse(text) as { task: ListedTask; result?: ResultFields };
-  for (const line of taskLines(task, call.style)) call.print(line);
-  return exitCodes.ok.code;
+export async function groups(call: Call): Promise<void> {
+  const { priority, ...filter } = filterOf(call);
+  const [command] = call.words;
+  const query = { ...filter, priority: priority?.toString(), command };
+  const found = await failureGroups(asker(call), query);
+  if (call.json) call.printJson({ groups: found });
+  else if (found.length === 0) call.print("no failures");
+  else for (const line of tableLines(ofGroups, found, call.style)) call.print(line);
+}
+
+const textCharsMax = 60;
+
+const ofGroups: readonly Column<ItemOf<"GET /admin/failure-groups">>[] = [
+  { title: "GROUP", show: ({ id }) => id },
+  { title: "COUNT", align: "right", show: (group) => count(group.count) },
+  { title: "DEAD", align: "right", show: ({ dlq }) => count(dlq) },
+  { title: "STATE", show: ({ state }) => state },
+  { title: "LAST", show: ({ lastSeen }) => localMoment(lastSeen) },
+  { title: "QUEUES", show: ({ commands }) => commands.map(({ command }) => command).join(",") },
+  { title: "ERROR", show: ({ text }) => printable(text.slice(0, textCharsMax)) },
+];
+
+export function triage(call: Call): Promise<void> {
+  const key = "PUT /admin/failure-groups/:id/triage";
+  const id = call.word(0);
+  // The server refuses a state that does not exist.
+  const state = call.word(1) as BodyOf<typeof key>["state"];
+  const given = { params: { id }, body: { ...bodyOf(call, key), state } };
+  return tell(call, [key, given], () =>
+    state === "open" ? `${id} is open again` : `${id} is ${state}`,
+  );
 }
 
 export function replay(call: Call): Promise<number> {
   return act(call, "replay", chosen(call));
 }
 
-/** A new task of one that has ended, with some things changed. */
-export async function edit(call: Call): Promise<number> {
-  const { options } = call;
-  const delayMs = options.durationMs("delay");
-  const payload =
-    call.words[1] === undefined ? undefined : await readPayload(call, call.word(1), false);
-  const changes = {
-    command: options.text("to"),
-    priority: options.wholeNumber("priority", { min: 0, max: 9 }),
-    maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: 1000 }),
-    delaySeconds: delayMs === undefined ? undefined : Math.ceil(delayMs / 1000),
-  };
-  const fields = JSON.stringify(changes).slice(1, -1);
-  const parts = [
-    ...(payload === undefined ? [] : [`"payload":${payload}`]),
-    ...(fields ? [fields] : []),
-  ];
-  if (parts.length === 0) {
+/** Creates a new task from a task that has ended, with some things changed. */
+export async function edit(call: Call): Promise<void> {
+  const key = "POST /admin/tasks/:id/replay";
+  const changes = bodyOf(call, key);
+  const [id = "", given] = call.words;
+  if (given === undefined && !isGiven(changes)) {
     throw usageError(
       "say what is different: a payload, --to, --priority, --max-attempts or --delay",
     );
   }
-  const api = await call.api();
-  const path = `/admin/tasks/${encodeURIComponent(call.word(0))}/replay`;
-  const { text } = await api.post(path, `{${parts.join(",")}}`);
-  const { task } = JSON.parse(text) as { task: ListedTask };
-  if (call.json) call.print(text);
-  else call.print(`made task ${task.id} of it`);
-  return exitCodes.ok.code;
+  const payload = given === undefined ? undefined : await readPayload(call, given, false);
+  const body = withPayload(changes, payload);
+  return tell(call, [key, { params: { id }, body }], ({ task }) => `made task ${task.id} of it`);
 }
 
-export function remove(call: Call): Promise<number> {
+function remove(call: Call): Promise<number> {
   return act(call, "delete", chosen(call));
 }
 
-/** Everything, or everything of a queue; it has to be confirmed, for nothing brings them back. */
+export { remove as delete };
+
+/** Deletes all dead letters, or all of one queue. */
 export function purge(call: Call): Promise<number> {
   const [command] = call.words;
   if (!call.options.has("yes") && !call.options.has("dry-run")) {
@@ -84,18 +98,11 @@ export function purge(call: Call): Promise<number> {
 }
 
 /** Which dead letters the arguments and the options mean. */
-function chosen(call: Call): Record<string, unknown> {
+function chosen(call: Call): Body {
   const { words: ids, options } = call;
-  const { priority, ...rest } = filterOf(call);
-  const command = options.text("command");
-  const filter = {
-    ...rest,
-    ...(command === undefined ? {} : { command }),
-    ...(priority === undefined ? {} : { priority: Number(priority) }),
-  };
-  const isFiltered = Object.keys(filter).length > 0;
+  const filter = filterOf(call);
   const isAll = options.has("all");
-  if (Number(ids.length > 0) + Number(isFiltered) + Number(isAll) !== 1) {
+  if (Number(ids.length > 0) + Number(isGiven(filter)) + Number(isAll) !== 1) {
     throw usageError(
       "no dead letters were selected; pass ids, a filter such as --command mail, or --all",
     );
@@ -104,32 +111,24 @@ function chosen(call: Call): Record<string, unknown> {
   return isAll ? { all: true } : filter;
 }
 
-async function act(
-  call: Call,
-  verb: "replay" | "delete",
-  which: Readonly<Record<string, unknown>>,
-): Promise<number> {
+async function act(call: Call, verb: "replay" | "delete", which: Body): Promise<number> {
   const { options } = call;
-  const limit = options.wholeNumber("limit", { min: 1, max: 10_000 });
+  const limit = options.wholeNumber("limit", { min: 1, max: limits.bulkLimitMax });
   const dryRun = options.has("dry-run") ? true : undefined;
-  const api = await call.api();
-  const body = JSON.stringify({ ...which, limit, dryRun });
-  const { text } = await api.post(`/admin/dead-letters/${verb}`, body);
-  const outcome = JSON.parse(text) as Outcome;
-  if (call.json) call.print(text);
-  else for (const line of linesOf(outcome, verb, dryRun === true)) call.print(line);
-  return outcome.failed.length === 0 ? exitCodes.ok.code : exitCodes.refused.code;
+  const body = { ...which, limit, dryRun };
+  const { text, value } = await ask(call, `POST /admin/dead-letters/${verb}`, { body });
+  call.print(call.json ? text : sayOutcome(value, verb, dryRun === true));
+  return value.failed.length === 0 ? exitCodes.ok.code : exitCodes.refused.code;
 }
 
-function linesOf(
-  { matched, replayed = 0, deleted = 0, failed, hasMore }: Outcome,
-  verb: "replay" | "delete",
-  isDryRun: boolean,
-): string[] {
+function sayOutcome(outcome: Outcome, verb: "replay" | "delete", isDryRun: boolean): string {
+  const { matched, failed, hasMore } = outcome;
+  const changed = "replayed" in outcome ? outcome.replayed : outcome.deleted;
   const done = verb === "replay" ? "replayed" : "deleted";
   const head = isDryRun
     ? `${counted(matched, "dead letter")} would be ${done}`
-    : `${done} ${counted(replayed + deleted, "dead letter")}`;
+    : `${done} ${counted(changed, "dead letter")}`;
+  const skipped = failed.map(({ id, code }) => `${id} was skipped: ${code}`);
   const more = hasMore ? ["there are more; run the command again for the rest"] : [];
-  return [head, ...failed.map(({ id, code }) => `${id} was skipped: ${code}`), ...more];
+  return [head, ...skipped, ...more].join("\n");
 }

@@ -75,7 +75,7 @@ function unlessSet(sources: Config["sources"]): string[] {
   return [
     // As many as there are open files for, without asking for more.
     ...(sources.connectionsMax === "default" ? ["--connections-max=1000"] : []),
-    // What is being developed and gets webhooks runs on this machine too.
+    // What is being developed and gets webhooks runs on this machine too, also if others reach the server.
     ...(sources.webhookAllowPrivateNetworks === "default"
       ? ["--webhook-allow-private-networks=true"]
       : []),
@@ -116,7 +116,7 @@ function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
     heard: (event) => lines.add(event),
     missed: (number) =>
       call.print(style.dim(`and ${count(number)} more events that are not shown`)),
-    // That the server stops or fails is told where its process is watched.
+    // The code that watches the process of the server reports that it stops or fails.
     note: () => {},
   }).catch((error: Error) => call.note(`events cannot be shown: ${error.message}`));
 }

@@ -7,6 +7,7 @@ import {
   checkStoreFiles,
 } from "../doctor/check-data-directory.ts";
 import {
+  checkBudget,
   checkClock,
   checkDurability,
   checkMemory,
@@ -32,7 +33,12 @@ export async function run(call: Call): Promise<number> {
     tell(...checkDataDirectory(patient), ...checkShards(patient));
     tell(...(await checkStoreFiles(patient)));
     tell(checkSync(patient), checkDurability(patient));
-    tell(await checkOpenFiles(patient), checkMemory(), checkClock(patient));
+    tell(
+      await checkOpenFiles(patient),
+      checkMemory(),
+      await checkBudget(patient),
+      checkClock(patient),
+    );
     tell(...(await checkPorts(patient)));
     tell(...(await checkServer(patient)));
   }

@@ -1,16 +1,15 @@
 /** `enqueue`: creates one task and may wait for its result, or creates one task for every line. */
-import { taskIn } from "../api/task-view.ts";
+import type { ItemOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { pause } from "../host.ts";
 import {
-  asMembers,
   checkCommand,
-  createBody,
   isJson,
   readLines,
   readPayload,
   taskFields,
+  withPayload,
 } from "../payload.ts";
 import { ProgressBar } from "../terminal/screen.ts";
 import { count, duration } from "../terminal/units.ts";
@@ -21,27 +20,26 @@ const waitMsDefault = 60_000;
 export async function run(call: Call): Promise<number | undefined> {
   const { options } = call;
   const command = checkCommand(call.word(0));
-  const fields = taskFields(options);
+  const fields = { command, ...taskFields(options) };
   if (options.has("lines")) {
-    await enqueueLines(call, { command, fields });
+    await enqueueLines(call, fields);
     return undefined;
   }
   const payload = await readPayload(call, call.word(1) || "{}", options.has("text"));
   const api = await call.api();
-  const body = createBody({ command, payload, fields });
-  const reply = await api.post("/tasks", body);
-  const task = taskIn(reply.text);
-  const isKnown = reply.headers.get("idempotent-replayed") === "true";
+  const body = withPayload(fields, payload);
+  const { text: answer, value: task, headers } = await api.call("POST /tasks", { body });
+  const isKnown = headers.get("idempotent-replayed") === "true";
   const enqueued = `${isKnown ? "already enqueued" : "enqueued"} ${task.id}`;
   if (!options.has("wait")) {
-    call.answer(reply.text, enqueued);
+    call.answer(answer, enqueued);
     return undefined;
   }
   call.note(enqueued);
   const timeoutMs = options.durationMs("timeout") ?? waitMsDefault;
-  const text = await waitForResult(call, task.id, timeoutMs);
-  if (text === undefined) throw noResult(call, task.id);
-  return showResult(call, text);
+  const result = await waitForResult(call, task.id, timeoutMs);
+  if (result === undefined) throw noResult(call, task.id);
+  return showResult(call, result);
 }
 
 const batchTasks = 500;
@@ -56,51 +54,45 @@ interface Line {
   readonly body: string;
 }
 
-interface Item {
-  readonly task?: { readonly id: string };
-  readonly error?: string;
-}
+type Item = ItemOf<"POST /tasks/batch">;
 
 /**
  * `enqueue --lines`: one task for every line, sent in batches. Refused lines are reported with their numbers
  * and do not stop the others. A batch without an answer is sent again with the same idempotency keys, so a
  * broken connection creates no task twice.
  */
-async function enqueueLines(
-  call: Call,
-  { command, fields }: { command: string; fields: string },
-): Promise<void> {
+async function enqueueLines(call: Call, fields: ReturnType<typeof taskFields>): Promise<void> {
   const { clock, errors: output } = call.host;
   if (call.options.has("wait")) throw usageError("--lines and --wait cannot be combined");
   if (call.options.has("key"))
     throw usageError("--lines creates its own idempotency keys; remove --key");
   const run = call.host.random(8).toString("hex");
   const startedMs = clock.monotonicMs();
-  const told = new Told(call);
+  const outcomes = new LineOutcomes(call);
   using bar = new ProgressBar({ output, clock, title: "enqueueing", total: undefined });
   let batch: Line[] = [];
   let size = 0;
   const flush = async (): Promise<void> => {
-    if (batch.length > 0) told.take(batch, await send(call, batch));
+    if (batch.length > 0) outcomes.take(batch, await send(call, batch));
     batch = [];
     size = 0;
-    bar.set(told.stored + told.refused);
+    bar.set(outcomes.stored + outcomes.refused);
   };
   for await (const { number, text } of readLines(call, call.word(1))) {
     const payload = call.options.has("text") ? JSON.stringify(text) : text;
     if (!isJson(payload)) {
-      told.refuse(number, "not JSON");
+      outcomes.refuse(number, "not JSON");
       continue;
     }
-    const key = asMembers({ idempotencyKey: `lines-${run}-${number}` });
-    const body = createBody({ command, payload, fields: fields + key });
+    const idempotencyKey = `lines-${run}-${number}`;
+    const body = withPayload({ ...fields, idempotencyKey }, payload);
     if (batch.length === batchTasks || size + body.length > batchBytes) await flush();
     batch.push({ number, body });
     size += body.length;
   }
   await flush();
   bar[Symbol.dispose]();
-  return told.finish(clock.monotonicMs() - startedMs);
+  return outcomes.finish(clock.monotonicMs() - startedMs);
 }
 
 async function send(call: Call, batch: readonly Line[]): Promise<readonly Item[]> {
@@ -108,8 +100,7 @@ async function send(call: Call, batch: readonly Line[]): Promise<readonly Item[]
   const body = `{"tasks":[${batch.map((line) => line.body).join(",")}]}`;
   for (let tries = 1; ; tries++) {
     try {
-      const reply = await api.post("/tasks/batch", body);
-      return (JSON.parse(reply.text) as { results: readonly Item[] }).results;
+      return (await api.call("POST /tasks/batch", { body })).value.results;
     } catch (error) {
       const isGone = error instanceof CliError && error.exit === "unreachable";
       if (!isGone || tries === triesMax) throw error;
@@ -118,8 +109,8 @@ async function send(call: Call, batch: readonly Line[]): Promise<readonly Item[]
   }
 }
 
-/** What became of the lines. */
-class Told {
+/** Counts and prints the lines that were stored and those that were refused. */
+class LineOutcomes {
   readonly #call: Call;
   stored = 0;
   refused = 0;
@@ -130,13 +121,13 @@ class Told {
 
   take(batch: readonly Line[], items: readonly Item[]): void {
     for (const [position, { number }] of batch.entries()) {
-      const { task, error = "no answer" } = items[position] ?? {};
-      if (task === undefined) {
-        this.refuse(number, error);
+      const item = items[position] ?? { error: "no answer" };
+      if ("error" in item) {
+        this.refuse(number, item.error);
         continue;
       }
       this.stored += 1;
-      if (this.#call.json) this.#call.printJson({ line: number, id: task.id });
+      if (this.#call.json) this.#call.printJson({ line: number, id: item.task.id });
     }
   }
 

@@ -1,18 +1,17 @@
 /** `key`: API keys of the token's tenant. The text of a key is shown once, when it is created. */
-import { CreateApiKeyBody, type ItemOf } from "@codeq/client/command-line";
+import type { ItemOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
 import type { Column } from "../terminal/table.ts";
-import { localMoment } from "../terminal/units.ts";
+import { momentOr } from "../terminal/units.ts";
 import * as contract from "./contract-commands.ts";
 
-export async function create(call: Call): Promise<number> {
+export async function create(call: Call): Promise<void> {
   const { options } = call;
   if (options.has("expires-in") && options.has("expires-at")) {
     throw usageError("pass --expires-in or --expires-at, not both");
   }
-  const wanted = contract.bodyOf(call, CreateApiKeyBody);
+  const wanted = contract.bodyOf(call, "POST /admin/keys");
   if (!options.has("scopes") && (wanted.role === undefined || wanted.role === "none")) {
     throw usageError(
       "a key needs scopes or a role",
@@ -23,7 +22,6 @@ export async function create(call: Call): Promise<number> {
   const { text, value } = await contract.ask(call, "POST /admin/keys", { body });
   call.print(call.json ? text : value.token);
   call.note(`key ${value.id} created; copy it now, it will not be shown again`);
-  return exitCodes.ok.code;
 }
 
 /** `claim` is short for `codeq:claim`. */
@@ -44,16 +42,12 @@ const columns: readonly Column<ItemOf<"GET /admin/keys">>[] = [
   { title: "LAST USED", show: ({ lastUsedAt }) => momentOr(lastUsedAt, "never") },
 ];
 
-function momentOr(text: string | undefined, without: string): string {
-  return text === undefined ? without : localMoment(text);
-}
-
-export function list(call: Call): Promise<number> {
+export function list(call: Call): Promise<void> {
   const none = "there are no keys yet; create one with codeq key create";
   return contract.showAll(call, "GET /admin/keys", { columns, none });
 }
 
-export function revoke(call: Call): Promise<number> {
+export function revoke(call: Call): Promise<void> {
   const id = call.word(0);
   return contract.remove(call, ["DELETE /admin/keys/:id", { params: { id } }], {
     json: { id, revoked: true },

@@ -8,7 +8,7 @@ import type { Call } from "../call.ts";
 /** The one option that the server takes in another form. */
 const expiresIn = "expires-in";
 
-export async function run(call: Call): Promise<number> {
+async function run(call: Call): Promise<number> {
   const { row, options } = call;
   const [, verb = ""] = row.name.split(" ");
   const flags = (row.options ?? []).flatMap(({ name }) => {
@@ -21,3 +21,5 @@ export async function run(call: Call): Promise<number> {
   const { env } = call.host;
   return standInFor(() => launchServer({ args, env, stdio: "inherit" }), env);
 }
+
+export { run as create, run as list, run as revoke };

@@ -27,7 +27,7 @@ export async function inspect(call: Call): Promise<number> {
   return isDamaged ? exitCodes.data.code : exitCodes.ok.code;
 }
 
-/** Those of all shards, or the one that was asked for. */
+/** The stores of all shards, or the one that `--shard` names. */
 function chosenStores(call: Call, directory: string): StoreDirectory[] {
   const stores = storesIn(directory);
   const wanted = call.options.text("shard");
@@ -70,7 +70,7 @@ interface Choice {
   readonly wants: (record: InspectedRecord) => boolean;
 }
 
-/** The last records unless told; those that touch a task, or from an index on. */
+/** By default the last records; with options those that change a task, or those from an index on. */
 function choose(call: Call, { segments }: InspectedLog): Choice {
   const { options } = call;
   const max = Number.MAX_SAFE_INTEGER;

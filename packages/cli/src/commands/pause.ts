@@ -4,7 +4,7 @@ import type { Call } from "../call.ts";
 import { localMoment } from "../terminal/units.ts";
 import { tell } from "./contract-commands.ts";
 
-export function pause(call: Call): Promise<number> {
+export function pause(call: Call): Promise<void> {
   const params = { command: call.word(0) };
   const given = { params, body: { reason: call.options.text("reason") } };
   return tell(
@@ -14,7 +14,7 @@ export function pause(call: Call): Promise<number> {
   );
 }
 
-export function resume(call: Call): Promise<number> {
+export function resume(call: Call): Promise<void> {
   const params = { command: call.word(0) };
   return tell(
     call,

@@ -1,8 +1,7 @@
 /** `queues` and `queue inspect`: the number of tasks in each place, for the tenant of the token. */
-import { type ReplyOf, requestOf } from "@codeq/client/command-line";
+import type { ReplyOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import type { CliError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
 import { Screen } from "../terminal/screen.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, duration, rate, timeOfDay } from "../terminal/units.ts";
@@ -21,33 +20,32 @@ const noTasks = {
   inProgress: 0,
   dlq: 0,
   failed: 0,
+  workersAsking: 0,
   rates: { enqueued: 0, completed: 0, failed: 0, retried: 0 },
 } as const;
 
-export async function run(call: Call): Promise<number> {
+export async function run(call: Call): Promise<void> {
   if (call.options.has("watch")) return watch(call);
   if (call.options.has("names")) return names(call);
   const queues = await readQueues(call);
   if (call.json) call.printJson({ queues });
   else for (const line of linesOf(call, queues)) call.print(line);
-  return exitCodes.ok.code;
 }
 
 /** For shells, which cannot keep who types waiting. */
-async function names(call: Call): Promise<number> {
+async function names(call: Call): Promise<void> {
   const limit = new AbortController();
   const cancel = call.host.clock.after(namesMsMax, () => limit.abort());
   try {
     const queues = await readQueues(call, limit.signal);
     if (call.json) call.printJson(queues.map(({ command }) => command));
     else for (const { command } of queues) call.print(command);
-    return exitCodes.ok.code;
   } finally {
     cancel();
   }
 }
 
-async function watch(call: Call): Promise<number> {
+async function watch(call: Call): Promise<void> {
   const { host } = call;
   const intervalMs = intervalOf(call);
   if (call.json || !host.output.isTerminal) {
@@ -59,8 +57,7 @@ async function watch(call: Call): Promise<number> {
       else for (const line of linesOf(call, queues)) call.print(line);
     };
     const away = (error: CliError): void => call.note(error.message);
-    await lookAgain(host.clock, { look, away, intervalMs, signal });
-    return exitCodes.ok.code;
+    return lookAgain(host.clock, { look, away, intervalMs, signal });
   }
   // The first look comes before the screen, so that its failure is seen as it is.
   await readQueues(call);
@@ -81,22 +78,21 @@ async function watch(call: Call): Promise<number> {
     },
     away: (error) => screen.draw([call.style.red(error.message), "", ...last, "", foot]),
   });
-  return exitCodes.ok.code;
 }
 
 async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly QueueDetails[]> {
   const api = await call.api();
-  const request = requestOf("GET /admin/queues", { query: { view: "details" } });
-  const { text, headers } = await api.send(request, { signal });
-  const told: Overview = JSON.parse(text);
+  const given = { query: { view: "details" } } as const;
+  const { value, headers } = await api.call("GET /admin/queues", given, { signal });
+  const { queues: found } = value as Overview;
   const isPartial = headers.get("codeq-partial") === "true";
   const queues: readonly QueueDetails[] = isPartial
-    ? told.queues.map((queue) => ({ ...queue, isPartial }))
-    : told.queues;
+    ? found.map((queue) => ({ ...queue, isPartial }))
+    : found;
   const command = call.word(0);
   if (command === "") return queues;
-  const found = queues.filter((queue) => queue.command === command.toLowerCase());
-  return found.length > 0 ? found : [{ command, ...noTasks }];
+  const named = queues.filter((queue) => queue.command === command.toLowerCase());
+  return named.length > 0 ? named : [{ command, ...noTasks }];
 }
 
 function linesOf(call: Call, queues: readonly QueueDetails[]): string[] {
@@ -132,12 +128,11 @@ function age(seconds: number | undefined): string {
 }
 
 /** As the Go command line prints it. */
-export async function inspect(call: Call): Promise<number> {
+export async function inspect(call: Call): Promise<void> {
   const [queue] = await readQueues(call);
   if (call.json) call.printJson(queue);
   else {
     const { ready = 0, delayed = 0, inProgress = 0, dlq = 0 } = queue ?? {};
     call.print(`READY: ${ready} | DELAYED: ${delayed} | IN_PROGRESS: ${inProgress} | DLQ: ${dlq}`);
   }
-  return exitCodes.ok.code;
 }

@@ -1,9 +1,9 @@
 /** `result`: prints the result of a task, at once or when it is there. */
 
-import { codeIn, type Reply } from "@codeq/client/command-line";
+import { codeIn } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
-import { type ResultFields, type TaskFields, taskFailure, wholeId } from "../api/task-view.ts";
+import { type TaskResult, taskFailure, taskOf } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -13,30 +13,34 @@ import { parseExact } from "../payload.ts";
 const waitMsDefault = 60_000;
 
 export async function run(call: Call): Promise<number | undefined> {
-  const id = await wholeId(call, call.word(0));
+  const { id } = await taskOf(call);
   if (!call.options.has("wait")) {
     const api = await call.api();
-    const { text } = await api.get(`/tasks/${encodeURIComponent(id)}/result`);
-    return showResult(call, text);
+    return showResult(call, await api.call("GET /tasks/:id/result", { params: { id } }));
   }
   const timeoutMs = call.options.durationMs("timeout") ?? waitMsDefault;
-  const text = await waitForResult(call, id, timeoutMs);
-  if (text === undefined) throw noResult(call, id);
-  return showResult(call, text);
+  const answer = await waitForResult(call, id, timeoutMs);
+  if (answer === undefined) throw noResult(call, id);
+  return showResult(call, answer);
+}
+
+interface ResultAnswer {
+  readonly text: string;
+  readonly value: TaskResult;
 }
 
 /** Prints the answer of the API for a task that has ended. A failed task ends the command as failed. */
-export function showResult(call: Call, text: string): number | undefined {
-  const { result, task } = JSON.parse(text) as { result: ResultFields; task: TaskFields };
+export function showResult(call: Call, { text, value }: ResultAnswer): number | undefined {
+  const { result } = value;
   const isDone = result.status === "COMPLETED";
   if (call.json) {
     call.print(text);
     return isDone ? undefined : exitCodes.taskFailed.code;
   }
-  if (!isDone) throw taskFailure(result, task);
+  if (!isDone) throw taskFailure(value);
   const { isTerminal } = call.host.output;
   // What the worker wrote keeps its digits.
-  const exact = (parseExact(text) as { result: ResultFields }).result.result;
+  const exact = parseExact<TaskResult>(text).result.result;
   call.print(JSON.stringify(exact ?? {}, undefined, isTerminal ? 2 : undefined));
   for (const { name, url } of result.artifacts ?? []) call.note(`artifact ${name}: ${url}`);
   return undefined;
@@ -46,14 +50,14 @@ const askAgainMs = 500;
 
 /**
  * Waits until a task has a result. The server holds the request until there is one; when the server goes
- * away in between, the request is repeated until the time is over. Returns the answer as text, or undefined when
- * the time was over or the user stopped the command.
+ * away in between, the request is repeated until the time is over. Returns undefined when the time was over or
+ * the user stopped the command.
  */
 export async function waitForResult(
   call: Call,
   id: string,
   timeoutMs: number,
-): Promise<string | undefined> {
+): Promise<ResultAnswer | undefined> {
   const api = await call.api();
   const { clock } = call.host;
   const stopped = call.host.stopped();
@@ -66,7 +70,7 @@ export async function waitForResult(
       call.note("the server cannot be reached; trying again");
     }
     isAway = answer === "away";
-    if (typeof answer === "object") return answer.text;
+    if (typeof answer === "object") return answer;
     if (isAway) await pause(clock, Math.min(askAgainMs, leftMs), stopped);
     if (stopped.aborted || clock.monotonicMs() >= endsMs) return undefined;
   }
@@ -76,14 +80,13 @@ async function ask(
   api: ApiClient,
   id: string,
   { leftMs, stopped }: { leftMs: number; stopped: AbortSignal },
-): Promise<Reply | "none yet" | "away"> {
+): Promise<ResultAnswer | "none yet" | "away"> {
   const waitMs = Math.min(limits.resultWaitSecondsMax * 1000, leftMs);
-  const path = `/tasks/${encodeURIComponent(id)}/result?waitSeconds=${waitMs / 1000}`;
+  const key = "GET /tasks/:id/result";
+  const given = { params: { id }, query: { waitSeconds: waitMs / 1000 } };
   try {
-    const reply = await api.ask("GET", path, { waitMs, signal: stopped });
-    if (reply.status === 200) return reply;
-    if (codeIn(reply) === "result_not_found") return "none yet";
-    throw api.refusal(reply);
+    const reply = await api.reply(key, given, { waitMs, signal: stopped });
+    return codeIn(reply) === "result_not_found" ? "none yet" : api.accepted(key, reply);
   } catch (error) {
     if (stopped.aborted) return "none yet";
     if (isPassing(error)) return "away";

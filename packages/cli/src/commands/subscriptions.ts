@@ -1,7 +1,6 @@
 /** `subscriptions`: URLs that are notified when queues have work. */
-import { type ItemOf, RenewBody, SubscribeBody } from "@codeq/client/command-line";
+import type { ItemOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
-import { exitCodes } from "../exit-codes.ts";
 import type { Column } from "../terminal/table.ts";
 import { localMoment } from "../terminal/units.ts";
 import * as contract from "./contract-commands.ts";
@@ -11,15 +10,14 @@ function sideOf({ options }: Call): "admin" | "workers" {
   return options.has("as-admin") ? "admin" : "workers";
 }
 
-export async function create(call: Call): Promise<number> {
-  const wanted = contract.bodyOf(call, SubscribeBody);
+export async function create(call: Call): Promise<void> {
+  const wanted = contract.bodyOf(call, "POST /admin/subscriptions");
   const deliveryMode = wanted.deliveryMode ?? (wanted.groupId === undefined ? undefined : "group");
   const body = { ...wanted, callbackUrl: call.word(0), deliveryMode };
   const { text, value } = await contract.ask(call, `POST /${sideOf(call)}/subscriptions`, { body });
   call.print(call.json ? text : value.subscriptionId);
   const end = localMoment(value.expiresAt);
   call.note(`it lasts until ${end}; codeq subscriptions renew prolongs it`);
-  return exitCodes.ok.code;
 }
 
 const columns: readonly Column<ItemOf<"GET /admin/subscriptions">>[] = [
@@ -34,18 +32,21 @@ const columns: readonly Column<ItemOf<"GET /admin/subscriptions">>[] = [
   { title: "URL", show: ({ callbackUrl }) => callbackUrl },
 ];
 
-export function list(call: Call): Promise<number> {
+export function list(call: Call): Promise<void> {
   const none = "no subscriptions; codeq subscriptions create makes one";
   return contract.showAll(call, `GET /${sideOf(call)}/subscriptions`, { columns, none });
 }
 
-export function get(call: Call): Promise<number> {
+export function get(call: Call): Promise<void> {
   const request = [`GET /${sideOf(call)}/subscriptions/:id`, idOf(call)] as const;
   return contract.showOne(call, request, columns);
 }
 
-export function renew(call: Call): Promise<number> {
-  const given = { ...idOf(call), body: contract.bodyOf(call, RenewBody) };
+export function renew(call: Call): Promise<void> {
+  const given = {
+    ...idOf(call),
+    body: contract.bodyOf(call, "POST /admin/subscriptions/:id/heartbeat"),
+  };
   return contract.tell(
     call,
     [`POST /${sideOf(call)}/subscriptions/:id/heartbeat`, given],
@@ -53,7 +54,7 @@ export function renew(call: Call): Promise<number> {
   );
 }
 
-function remove(call: Call): Promise<number> {
+function remove(call: Call): Promise<void> {
   return contract.remove(call, [`DELETE /${sideOf(call)}/subscriptions/:id`, idOf(call)], {
     json: { subscriptionId: call.word(0), deleted: true },
     done: `${call.word(0)} is deleted`,

@@ -1,59 +1,49 @@
 /**
  * Commands on one task: `get` shows it; `cancel`, `move`, `run-now`, `reschedule`, `set-priority` and `edit` change it;
- * `artifacts` lists or downloads the files of its result; `heartbeat`, `nack` and `abandon` do by hand what the
- * worker that holds it does.
+ * `heartbeat`, `nack` and `abandon` do by hand what the worker that holds it does.
  */
 
-import { createWriteStream } from "node:fs";
-import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
+import type { ItemOf, ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
-import { taskIn, taskLines, wholeId } from "../api/task-view.ts";
+import { taskLines, taskOf } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { checkCommand, readPayload } from "../payload.ts";
-import { printable } from "../terminal/style.ts";
-import { type Column, tableLines } from "../terminal/table.ts";
-import { bytes, localMoment } from "../terminal/units.ts";
-import type { ListedTask } from "./tasks.ts";
+import { checkCommand, readPayload, withPayload } from "../payload.ts";
+import { localMoment } from "../terminal/units.ts";
+import { ask, type BodyOf, bodyOf, tell } from "./contract-commands.ts";
 
 export async function show(call: Call): Promise<void> {
-  const api = await call.api();
-  const id = await wholeId(call, call.word(0));
   const isGo = call.row.group === "go";
-  const query = !isGo && call.options.has("local") ? "?consistency=local" : "";
-  const { text } = await api.get(`/tasks/${encodeURIComponent(id)}${query}`);
-  if (call.json || isGo) call.print(text);
-  else for (const line of taskLines(taskIn(text), call.style)) call.print(line);
+  const consistency = !isGo && call.options.has("local") ? "local" : undefined;
+  const given = { params: await taskOf(call), query: { consistency } } as const;
+  const { text, value } = await ask(call, "GET /tasks/:id", given);
+  call.print(call.json || isGo ? text : taskLines(value, call.style).join("\n"));
 }
 
-export async function cancel(call: Call): Promise<void> {
-  const graceMs = call.options.durationMs("grace");
-  const graceSeconds = graceMs === undefined ? undefined : Math.ceil(graceMs / 1000);
-  const api = await call.api();
-  const path = `/admin/tasks/${encodeURIComponent(call.word(0))}/cancel`;
-  const { text } = await api.post(path, JSON.stringify({ graceSeconds }));
-  const { id, place, workerId } = (JSON.parse(text) as { task: ListedTask }).task;
-  const asked = `asked ${workerId} to stop ${id}; the worker loses the task when the grace period is over`;
-  call.answer(text, place === "leased" ? asked : `cancelled ${id}`);
+export function cancel(call: Call): Promise<void> {
+  const key = "POST /admin/tasks/:id/cancel";
+  const given = { params: { id: call.word(0) }, body: bodyOf(call, key) };
+  return tell(call, [key, given], ({ task: { id, place, workerId } }) =>
+    place === "leased"
+      ? `asked ${workerId} to stop ${id}; the worker loses the task when the grace period is over`
+      : `cancelled ${id}`,
+  );
 }
 
 export function move(call: Call): Promise<void> {
-  return edit(call, `"command":${JSON.stringify(checkCommand(call.word(1)))}`);
+  return change(call, { command: checkCommand(call.word(1)) });
 }
 
 export function runNow(call: Call): Promise<void> {
-  return edit(call, `"delaySeconds":0`);
+  return change(call, { delaySeconds: 0 });
 }
 
 export function reschedule(call: Call): Promise<void> {
-  const delayMs = call.options.durationMs("delay");
-  const runAt = call.options.instant("run-at");
-  if ((delayMs === undefined) === (runAt === undefined)) {
+  const { runAt, delaySeconds } = bodyOf(call, "PATCH /admin/tasks/:id");
+  if ((delaySeconds === undefined) === (runAt === undefined)) {
     throw usageError("pass either --delay or --run-at");
   }
-  if (runAt !== undefined) return edit(call, `"runAt":${JSON.stringify(runAt)}`);
-  return edit(call, `"delaySeconds":${Math.ceil((delayMs ?? 0) / 1000)}`);
+  return change(call, { runAt, delaySeconds });
 }
 
 export function setPriority(call: Call): Promise<void> {
@@ -61,109 +51,68 @@ export function setPriority(call: Call): Promise<void> {
   if (!/^\d$/.test(text)) {
     throw usageError(`a priority is a number from 0 to ${limits.priorityMax}, not ${text}`);
   }
-  return edit(call, `"priority":${text}`);
+  return change(call, { priority: Number(text) });
 }
 
-/** Put together as text, because the server keeps the payload as it was written. */
-export async function payload(call: Call): Promise<void> {
-  return edit(call, `"payload":${await readPayload(call, call.word(1), call.options.has("text"))}`);
+export async function edit(call: Call): Promise<void> {
+  const text = await readPayload(call, call.word(1), call.options.has("text"));
+  return change(call, withPayload({}, text));
 }
 
-async function edit(call: Call, member: string): Promise<void> {
-  const api = await call.api();
-  const { text } = await api.patch(
-    `/admin/tasks/${encodeURIComponent(call.word(0))}`,
-    `{${member}}`,
-  );
-  call.answer(text, sentenceOf((JSON.parse(text) as { task: ListedTask }).task));
+function change(call: Call, body: string | BodyOf<"PATCH /admin/tasks/:id">): Promise<void> {
+  const given = { params: { id: call.word(0) }, body };
+  return tell(call, ["PATCH /admin/tasks/:id", given], ({ task }) => sentenceOf(task));
 }
+
+type ListedTask = ItemOf<"GET /admin/tasks">;
 
 function sentenceOf({ id, command, place, priority = 0, dueAt }: ListedTask): string {
   const where = dueAt === undefined ? place : `${place} until ${localMoment(dueAt)}`;
   return `${id} is ${where} in ${command}, priority ${priority}`;
 }
 
-interface Artifact {
-  readonly name: string;
-  readonly url: string;
-  readonly bytes?: number;
-  readonly contentType?: string;
-}
-
-export async function listArtifacts(call: Call): Promise<void> {
-  const id = await wholeId(call, call.word(0));
-  const api = await call.api();
-  const { text } = await api.get(`/tasks/${encodeURIComponent(id)}/result`);
-  const { artifacts = [] } = (JSON.parse(text) as { result: { artifacts?: Artifact[] } }).result;
-  if (call.json) for (const each of artifacts) call.printJson(each);
-  else if (artifacts.length === 0) call.print("the result has no artifacts");
-  else for (const line of tableLines(columns, artifacts, call.style)) call.print(line);
-}
-
-const columns: readonly Column<Artifact>[] = [
-  { title: "NAME", show: ({ name }) => printable(name) },
-  {
-    title: "SIZE",
-    align: "right",
-    show: (each) => (each.bytes === undefined ? "-" : bytes(each.bytes)),
-  },
-  { title: "TYPE", show: ({ contentType = "link" }) => printable(contentType) },
-  { title: "URL", show: ({ url }) => printable(url) },
-];
-
-/** Into a file of the same name, unless told. */
-export async function get(call: Call): Promise<void> {
-  const id = await wholeId(call, call.word(0));
-  const name = call.word(1);
-  const api = await call.api();
-  const path = `/tasks/${encodeURIComponent(id)}/artifacts/${encodeURIComponent(name)}`;
-  const content = await api.download(path);
-  const output = call.options.text("output") ?? join(call.host.directory, name);
-  await pipeline(content, createWriteStream(output, { flags: "wx" }));
-  call.answer({ name, output }, `wrote ${output}`);
-}
+const leaseTokenMax = Number.MAX_SAFE_INTEGER;
 
 export async function heartbeat(call: Call): Promise<void> {
-  const extendMs = call.options.durationMs("extend");
-  await send(call, "heartbeat", { extendSeconds: wholeSeconds(extendMs) });
+  await ask(call, "POST /tasks/:id/heartbeat", {
+    params: await taskOf(call),
+    body: { extendSeconds: wholeSeconds(call, "extend"), leaseToken: leaseTokenOf(call) },
+  });
   call.answer({ id: call.word(0), ok: true }, `extended ${call.word(0)}`);
 }
 
 export async function nack(call: Call): Promise<void> {
-  const text = await send(call, "nack", {
-    delaySeconds: wholeSeconds(call.options.durationMs("delay")),
-    reason: call.options.text("reason"),
+  const delaySeconds = wholeSeconds(call, "delay");
+  const reason = call.options.text("reason");
+  const { value } = await ask(call, "POST /tasks/:id/nack", {
+    params: await taskOf(call),
+    body: { delaySeconds, reason, leaseToken: leaseTokenOf(call) },
   });
-  const { delaySeconds } = JSON.parse(text) as { delaySeconds: number };
-  showEnd(call, text, `will be retried${delaySeconds > 0 ? ` in ${delaySeconds} s` : ""}`);
+  const after = value.delaySeconds > 0 ? ` in ${value.delaySeconds} s` : "";
+  showEnd(call, value, `will be retried${after}`);
 }
 
 export async function abandon(call: Call): Promise<void> {
   const interrupted = call.options.has("interrupted") ? true : undefined;
-  showEnd(call, await send(call, "abandon", { interrupted }), "is ready again");
+  const { value } = await ask(call, "POST /tasks/:id/abandon", {
+    params: await taskOf(call),
+    body: { interrupted, leaseToken: leaseTokenOf(call) },
+  });
+  showEnd(call, value, "is ready again");
 }
 
 /** How the attempt ended, unless the task became a dead letter. */
-function showEnd(call: Call, text: string, otherwise: string): void {
+function showEnd(call: Call, ended: ReplyOf<"POST /tasks/:id/abandon">, otherwise: string): void {
   const id = call.word(0);
-  const ended = JSON.parse(text) as { status: string };
   const words = ended.status === "dlq" ? "is a dead letter: it used up its attempts" : otherwise;
   call.answer({ id, ...ended }, `${id} ${words}`);
 }
 
-async function send(
-  call: Call,
-  verb: string,
-  fields: Readonly<Record<string, unknown>>,
-): Promise<string> {
-  const api = await call.api();
-  const max = Number.MAX_SAFE_INTEGER;
-  const leaseToken = call.options.wholeNumber("lease-token", { min: 0, max });
-  const body = JSON.stringify({ ...fields, leaseToken });
-  const path = `/tasks/${encodeURIComponent(await wholeId(call, call.word(0)))}/${verb}`;
-  return (await api.post(path, body, { as: "worker" })).text;
+function leaseTokenOf({ options }: Call): number | undefined {
+  return options.wholeNumber("lease-token", { min: 0, max: leaseTokenMax });
 }
 
-function wholeSeconds(ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : Math.min(Math.ceil(ms / 1000), limits.delaySecondsMax);
+function wholeSeconds({ options }: Call, name: string): number | undefined {
+  const seconds = options.seconds(name);
+  return seconds === undefined ? undefined : Math.min(seconds, limits.delaySecondsMax);
 }

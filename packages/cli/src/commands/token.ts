@@ -3,7 +3,7 @@
  * a server.
  */
 import type { Reply } from "@codeq/client/command-line";
-import { type ApiClient, messageIn } from "../api/api-client.ts";
+import { type ApiClient, messageIn, noTaskId } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -24,7 +24,7 @@ export async function show(call: Call): Promise<void> {
   else call.print(token.value);
 }
 
-const nobody = "00000000-0000-7000-8000-000000000000";
+const given = { params: { id: noTaskId } };
 
 interface Probe {
   readonly may: string;
@@ -33,14 +33,11 @@ interface Probe {
 
 /** Requests that change nothing, and whose refusal for lack of rights differs from every other one. */
 const probes: readonly Probe[] = [
-  { may: "read tasks", ask: (api) => api.ask("GET", `/tasks/${nobody}`) },
+  { may: "read tasks", ask: (api) => api.reply("GET /tasks/:id", given) },
   // Rights are checked before the body is looked at, and this one cannot be used.
-  { may: "create tasks", ask: (api) => api.ask("POST", "/tasks", { body: "[]" }) },
-  { may: "administer", ask: (api) => api.ask("GET", "/admin/queues") },
-  {
-    may: "work",
-    ask: (api) => api.ask("POST", `/tasks/${nobody}/heartbeat`, { as: "worker", body: "{}" }),
-  },
+  { may: "create tasks", ask: (api) => api.reply("POST /tasks", { body: "[]" }) },
+  { may: "administer", ask: (api) => api.reply("GET /admin/queues", {}) },
+  { may: "work", ask: (api) => api.reply("POST /tasks/:id/heartbeat", { ...given, body: {} }) },
 ];
 
 /** Asks the server what the current tokens may do. */
@@ -73,7 +70,7 @@ export async function verify(call: Call): Promise<number> {
   });
 }
 
-/** Shows what is written in a token, without asking anybody whether it is true. */
+/** Shows what is written in a token, without checking its signature. */
 export async function decode(call: Call): Promise<void> {
   const given = call.word(0) || (await call.api()).connection.producerToken?.value || "";
   const found = readToken(given, call.host.clock.nowMs());
@@ -130,7 +127,7 @@ function decodedLines({ kind, header, claims, keyId, expired, note }: DecodedTok
 const tokenBytes = 24;
 const workerScopes = ["claim", "heartbeat", "abandon", "nack", "result", "subscribe"];
 
-/** Makes a token and says how a server is told to accept it; nothing is sent or stored. */
+/** Creates a token, and the setting with which a server accepts it; sends and stores nothing. */
 export async function create(call: Call): Promise<void> {
   const { options, host } = call;
   const token = host.random(tokenBytes).toString("base64url");

@@ -1,36 +1,67 @@
 /** `topics`: the policies of queues. */
-import { type ItemOf, TopicPolicy } from "@codeq/client/command-line";
+import type { ItemOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
-import { usageError } from "../cli-error.ts";
+import { CliError, usageError } from "../cli-error.ts";
 import type { Column } from "../terminal/table.ts";
 import * as contract from "./contract-commands.ts";
 
-const tiersDefault = "0,1,2,3,4,5,6,7,8,9";
+type Policy = ItemOf<"GET /admin/topics">["policy"];
 
-export function set(call: Call): Promise<number> {
-  const { maxAttempts, ...policy } = contract.bodyOf(call, TopicPolicy);
-  if (maxAttempts === undefined) {
-    throw usageError(
-      "--max-attempts is missing",
-      "set the maximum number of attempts, for example --max-attempts 5",
-    );
-  }
-  const body = { priorityTiers: tiersOf(call), maxAttempts, ...policy };
+/** The policy of a new topic, without options. */
+const initial: Policy = { priorityTiers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], maxAttempts: 5 };
+
+/** Changes what is given, and leaves the rest of the policy as it is. */
+export async function set(call: Call): Promise<void> {
+  const before = await policyOf(call);
+  const given = contract.bodyOf(call, "PUT /admin/topics/:topicName");
+  const named = Object.entries(given).filter(([, value]) => value !== undefined);
+  const body: Policy = { ...(before ?? initial), ...Object.fromEntries(named), ...tiersOf(call) };
   return contract.tell(
     call,
     ["PUT /admin/topics/:topicName", { ...topicOf(call), body }],
-    ({ version }) => `${call.word(0)} has version ${version}`,
+    ({ topicName, version, policy }) =>
+      [`${topicName} has version ${version}`, ...differenceOf(before, policy)].join("\n"),
   );
 }
 
-function tiersOf({ options }: Call): number[] {
-  const texts = options.has("priorities") ? options.list("priorities") : tiersDefault.split(",");
-  return texts.map((each) => {
+/** Undefined for a queue without a topic. */
+async function policyOf(call: Call): Promise<Policy | undefined> {
+  try {
+    return (await contract.ask(call, "GET /admin/topics/:topicName", topicOf(call))).value.policy;
+  } catch (error) {
+    if (error instanceof CliError && error.serverCode === "topic_not_found") return undefined;
+    throw error;
+  }
+}
+
+function tiersOf({ options }: Call): Partial<Policy> {
+  if (!options.has("priorities")) return {};
+  const priorityTiers = options.list("priorities").map((each) => {
     if (/^\d{1,2}$/.test(each)) return Number(each);
     throw usageError(
       `--priorities is a list of numbers such as 0,5,9, not ${JSON.stringify(each)}`,
     );
   });
+  return { priorityTiers };
+}
+
+const shown: Readonly<Record<string, (policy: Policy) => string>> = {
+  "max attempts": ({ maxAttempts }) => String(maxAttempts),
+  priorities: ({ priorityTiers }) => priorityTiers.join(","),
+  "max consumers": ({ maxConsumers }) => String(maxConsumers ?? "any number"),
+  retention: ({ retentionSeconds }) =>
+    retentionSeconds === undefined ? "as the server is set" : `${retentionSeconds} s`,
+  "dead letters": ({ deadLetterTopicRef }) => deadLetterTopicRef ?? "no copies",
+};
+
+/** One line for each part of the policy that changed, or for all parts of a new one. */
+function differenceOf(before: Policy | undefined, after: Policy): string[] {
+  const lines = Object.entries(shown).flatMap(([name, show]) => {
+    const [old, now] = [before === undefined ? undefined : show(before), show(after)];
+    if (old === now) return [];
+    return [old === undefined ? `  ${name}: ${now}` : `  ${name}: ${old} -> ${now}`];
+  });
+  return lines.length === 0 ? ["  nothing changed"] : lines;
 }
 
 const columns: readonly Column<ItemOf<"GET /admin/topics">>[] = [
@@ -48,16 +79,16 @@ const columns: readonly Column<ItemOf<"GET /admin/topics">>[] = [
   { title: "DEAD LETTERS", show: ({ policy }) => policy.deadLetterTopicRef ?? "-" },
 ];
 
-export function list(call: Call): Promise<number> {
+export function list(call: Call): Promise<void> {
   const none = "no topics; codeq topics set makes one";
   return contract.showAll(call, "GET /admin/topics", { columns, none });
 }
 
-export function get(call: Call): Promise<number> {
+export function get(call: Call): Promise<void> {
   return contract.showOne(call, ["GET /admin/topics/:topicName", topicOf(call)], columns);
 }
 
-function remove(call: Call): Promise<number> {
+function remove(call: Call): Promise<void> {
   const given = { ...topicOf(call), query: { deletionPolicy: "Delete" } } as const;
   return contract.remove(call, ["DELETE /admin/topics/:topicName", given], {
     json: { topicName: call.word(0), deleted: true },

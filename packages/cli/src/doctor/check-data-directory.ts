@@ -91,7 +91,7 @@ function checkUse(directory: string): Finding {
   return ok("in use", `used by the server with pid ${pid}`);
 }
 
-/** Whether the data has as many shards as a server would be told. */
+/** Whether the data has as many shards as the configuration says. */
 export function checkShards({ call, config }: Patient): Finding[] {
   const directory = dataDirectoryOf(call, config);
   if (config.persistenceProvider === "memory") return [];

@@ -42,6 +42,19 @@ export function checkMemory(): Finding {
   return warn("memory", found, `a busy server needs ${bytes(memoryMin)}; add memory`);
 }
 
+/** How much of the memory callers can make the server hold. */
+export async function checkBudget({ config }: Patient): Promise<Finding> {
+  const { inFlightOf, memoryOf } = await import("@codeq/server/config");
+  const memory = memoryOf(config);
+  const { bytesMax, tenantBytesMax } = inFlightOf(config);
+  const found =
+    `${bytes(memory)} for the server; request bodies and stream messages in flight may take ${bytes(bytesMax)}, ` +
+    `those of one tenant ${bytes(tenantBytesMax)}`;
+  if (memory >= memoryMin) return ok("memory budget", found);
+  const advice = `set memoryBytes, or the limit of the container, to ${bytes(memoryMin)} or more`;
+  return warn("memory budget", found, advice);
+}
+
 export function checkClock({ call, config }: Patient): Finding {
   const nowMs = call.host.clock.nowMs();
   const found = `${new Date(nowMs).toISOString()}, shown to callers in ${config.timezone}`;
@@ -77,29 +90,35 @@ export function checkSync(patient: Patient): Finding {
   if (patient.config.persistenceProvider === "memory") return ok("sync speed", "not needed");
   const directory = existingDirectory(dataDirectoryOf(patient.call, patient.config));
   try {
-    return judgeSync(measureSync(directory, () => patient.call.host.clock.monotonicMs()));
+    return judgeSync(measureSync(directory));
   } catch (error) {
     const advice = "check that the disk is healthy and that this user has write access";
     return fail("sync speed", `cannot be measured: ${(error as Error).message}`, advice);
   }
 }
 
-/** Writes blocks to a file of its own and waits for each to be durable, as the log does. */
-export function measureSync(directory: string, monotonicMs: () => number): SyncTimes {
+/**
+ * Writes blocks to a file of its own and waits for each to be durable, as the log does. Reads the clock of the system:
+ * the clock of the host stands still during a callback.
+ */
+export function measureSync(
+  directory: string,
+  sync: (file: number) => void = fdatasyncSync,
+): SyncTimes {
   const path = join(directory, `.codeq-doctor-${process.pid}`);
   const file = openSync(path, "wx");
   const times: number[] = [];
   try {
     const block = Buffer.alloc(blockBytes, "codeq");
-    const endsMs = monotonicMs() + measureMsMax;
+    const endsMs = performance.now() + measureMsMax;
     // The first sync also makes the file itself durable.
     writeSync(file, block, 0, blockBytes, 0);
-    fdatasyncSync(file);
-    while (times.length < writesMax && monotonicMs() < endsMs) {
-      const startedMs = monotonicMs();
+    sync(file);
+    while (times.length < writesMax && performance.now() < endsMs) {
+      const startedMs = performance.now();
       writeSync(file, block, 0, blockBytes, times.length * blockBytes);
-      fdatasyncSync(file);
-      times.push(monotonicMs() - startedMs);
+      sync(file);
+      times.push(performance.now() - startedMs);
     }
   } finally {
     closeSync(file);

@@ -5,7 +5,7 @@
 import { createServer } from "node:net";
 import type { Reply } from "@codeq/client/command-line";
 import { streamAddressOf } from "@codeq/server/config";
-import type { ApiClient } from "../api/api-client.ts";
+import { type ApiClient, noTaskId } from "../api/api-client.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { duration } from "../terminal/units.ts";
 import { pidIn } from "./check-data-directory.ts";
@@ -56,7 +56,7 @@ function bindProblem(host: string, port: number): Promise<string | undefined> {
   });
 }
 
-/** The one that `--base-url` speaks of. */
+/** Checks the server that `--base-url` names. */
 export async function checkServer({ call }: Patient): Promise<Finding[]> {
   const api = await call.api();
   const { value: url } = api.connection.baseUrl;
@@ -109,7 +109,7 @@ async function checkToken(api: ApiClient): Promise<Finding> {
   if (producerToken === undefined) {
     return warn("token", "no token is set", "set one with CODEQ_TOKEN or codeq auth set");
   }
-  const { status } = await api.ask("GET", "/tasks/00000000-0000-7000-8000-000000000000");
+  const { status } = await api.reply("GET /tasks/:id", { params: { id: noTaskId } });
   if (status === 404) return ok("token", `accepted (${producerToken.source})`);
   const advice =
     "run codeq token verify for details; set another token with CODEQ_TOKEN or codeq auth set";

@@ -1,11 +1,12 @@
 /** `task create`, `task result` and `worker start` as the Go command line has them: same flags, same output. */
+import type { ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
-import { taskIn } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
+import { ask, type BodyOf } from "../commands/contract-commands.ts";
 import { pause } from "../host.ts";
-import { asMembers, createBody, isJson } from "../payload.ts";
+import { isJson, withPayload } from "../payload.ts";
 
 export async function create(call: Call): Promise<void> {
   const { options } = call;
@@ -14,33 +15,29 @@ export async function create(call: Call): Promise<void> {
   if (command === undefined) throw usageError("--event is required");
   if (payload === undefined) throw usageError("--payload is required");
   if (!isJson(payload)) throw usageError("--payload is not JSON");
-  const fields = asMembers({
+  const fields = {
+    command,
     priority: options.wholeNumber("priority", { min: -1_000_000, max: 1_000_000 }),
     webhook: options.text("webhook"),
     maxAttempts: options.wholeNumber("max-attempts", { min: 0, max: limits.maxAttemptsMax }),
     idempotencyKey: options.text("idempotency-key"),
     runAt: options.text("run-at"),
     delaySeconds: options.wholeNumber("delay-seconds", { min: 0, max: limits.delaySecondsMax }),
-  });
-  const api = await call.api();
-  const { text } = await api.post("/tasks", createBody({ command, payload, fields }));
-  call.answer(text, `[OK] Task created: ${taskIn(text).id}`);
+  };
+  const { text, value } = await ask(call, "POST /tasks", { body: withPayload(fields, payload) });
+  call.answer(text, `[OK] Task created: ${value.id}`);
 }
 
 export async function result(call: Call): Promise<void> {
-  const api = await call.api();
-  const { text } = await api.get(`/tasks/${encodeURIComponent(call.word(0))}/result`);
-  call.print(text);
+  call.print((await ask(call, "GET /tasks/:id/result", { params: { id: call.word(0) } })).text);
 }
 
-interface ClaimedTask {
-  readonly id: string;
-  readonly command: string;
-  readonly leaseToken: number;
-}
-
-/** A verb of the API with its body; undefined leaves the task alone. */
-type Acknowledgement = readonly [verb: string, fields: object] | undefined;
+/** An endpoint with its body; undefined leaves the task alone. */
+type Acknowledgement =
+  | readonly ["POST /tasks/:id/abandon", BodyOf<"POST /tasks/:id/abandon">]
+  | readonly ["POST /tasks/:id/nack", BodyOf<"POST /tasks/:id/nack">]
+  | readonly ["POST /tasks/:id/result", BodyOf<"POST /tasks/:id/result">]
+  | undefined;
 
 const troubleMs = 1000;
 
@@ -67,10 +64,10 @@ export async function start(call: Call): Promise<void> {
     call.print(`[INFO] Worker connected. Listening... (token: ${api.connection.workerTokenOf})`);
   }
   const stopped = call.host.stopped();
-  // One that is refused for good ends them all.
+  // A refusal that a retry cannot change ends all slots.
   const failed = new AbortController();
   const enough = AbortSignal.any([stopped, failed.signal]);
-  const claim = { body: JSON.stringify({ commands, leaseSeconds, waitSeconds }), waitSeconds };
+  const claim = { commands, leaseSeconds, waitSeconds };
   const slot = async (): Promise<void> => {
     while (!enough.aborted) await takeOne(call, api, { claim, enough, acknowledge });
   };
@@ -85,14 +82,14 @@ export async function start(call: Call): Promise<void> {
 
 function acknowledgement(ack: string, delaySeconds: number, nowMs: number): Acknowledgement {
   if (ack === "none") return undefined;
-  if (ack === "abandon") return ["abandon", {}];
-  if (ack === "nack") return ["nack", { reason: "", delaySeconds }];
+  if (ack === "abandon") return ["POST /tasks/:id/abandon", {}];
+  if (ack === "nack") return ["POST /tasks/:id/nack", { reason: "", delaySeconds }];
   const result = { handledBy: "codeq-cli", ts: new Date(nowMs).toISOString() };
-  return ["result", { status: "COMPLETED", result }];
+  return ["POST /tasks/:id/result", { status: "COMPLETED", result }];
 }
 
 interface Slot {
-  readonly claim: { readonly body: string; readonly waitSeconds: number };
+  readonly claim: BodyOf<"POST /tasks/claim"> & { readonly waitSeconds: number };
   readonly enough: AbortSignal;
   readonly acknowledge: () => Acknowledgement;
 }
@@ -102,27 +99,25 @@ async function takeOne(call: Call, api: ApiClient, slot: Slot): Promise<void> {
   if (task === undefined) return;
   const { id, command, leaseToken } = task;
   call.answer({ event: "claimed", id, command }, `[OK] Task claimed: ${id} (${command})`);
-  const [verb, fields] = slot.acknowledge() ?? [];
-  if (verb === undefined) return;
+  const [key, fields] = slot.acknowledge() ?? [];
+  if (key === undefined) return;
   try {
-    const body = JSON.stringify({ ...fields, leaseToken });
-    await api.post(`/tasks/${id}/${verb}`, body, { as: "worker" });
+    await api.call(key, { params: { id }, body: JSON.stringify({ ...fields, leaseToken }) });
   } catch (error) {
     // The lease ends by itself, and the task comes back.
     call.note(`[ERROR] ${(error as Error).message}`);
   }
 }
 
-/** Undefined when there was none, or no server for a while. */
+/** Undefined when no task was ready, or when the server was away. */
 async function claimOne(
   call: Call,
   api: ApiClient,
   { claim, enough }: Slot,
-): Promise<ClaimedTask | undefined> {
-  const options = { as: "worker", waitMs: claim.waitSeconds * 1000, signal: enough } as const;
+): Promise<ReplyOf<"POST /tasks/claim">> {
+  const options = { waitMs: claim.waitSeconds * 1000, signal: enough };
   try {
-    const { text } = await api.post("/tasks/claim", claim.body, options);
-    return text === "" ? undefined : (JSON.parse(text) as ClaimedTask);
+    return (await api.call("POST /tasks/claim", { body: claim }, options)).value;
   } catch (error) {
     if (enough.aborted) return undefined;
     if (!isPassing(error)) throw error;
@@ -132,7 +127,7 @@ async function claimOne(
   }
 }
 
-/** Something that may be different in a moment. */
+/** Whether a retry may succeed. */
 function isPassing(error: unknown): boolean {
   if (!(error instanceof CliError)) return false;
   return error.exit === "unreachable" || error.status === 429 || (error.status ?? 0) >= 500;

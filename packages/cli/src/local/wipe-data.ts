@@ -9,7 +9,7 @@ import { DataLock, FaultError } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 
-/** A server makes its store first, and nobody else has folders with the names of replaced stores. */
+/** A server creates its store first, and no other program has folders with the names of replaced stores. */
 const telling = /^(kv|(unfinished|new|old)-stores)$/;
 const others = /^(log|lock|witness|store\.json|artifacts|codeq\.pid|shard-\d+)$/;
 const isOurs = (name: string): boolean => telling.test(name) || others.test(name);
@@ -45,7 +45,7 @@ async function checkUnused(directory: string): Promise<void> {
     await (await DataLock.take(directory))[Symbol.asyncDispose]();
   } catch (error) {
     const isLocked = error instanceof FaultError && error.code === "locked";
-    // Data that cannot be opened is a reason to begin anew.
+    // Data that cannot be opened is a reason to start with empty data.
     if (!isLocked) return;
     throw new CliError(`${directory} is in use by a server`, {
       exit: "locked",

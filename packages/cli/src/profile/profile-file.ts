@@ -24,7 +24,7 @@ interface ProfileFile {
   readonly profiles: Readonly<Record<string, Profile>>;
 }
 
-/** The profile that counts when nobody names one. */
+/** The profile of commands that name none. */
 export const defaultProfile = "default";
 
 /** `null` takes a field away. */
@@ -52,7 +52,7 @@ export async function readProfiles(path: string): Promise<ProfileFile> {
   };
 }
 
-/** Changes one profile and makes it when it is missing; the current one only if told. */
+/** Changes one profile, and creates it if it is missing; `isCurrent` makes it the current one. */
 export async function changeProfile(
   path: string,
   { name, isCurrent }: { readonly name: string; readonly isCurrent?: boolean },
@@ -117,7 +117,7 @@ function notUsable(path: string, why: string): CliError {
 
 const shownChars = 4;
 
-/** A secret in masked form: enough of it to tell it from another one. */
+/** A secret in masked form: enough of it to distinguish it from another one. */
 export function mask(secret: string | undefined): string | undefined {
   if (secret === undefined) return undefined;
   return secret.length <= shownChars * 3 ? "****" : `${secret.slice(0, shownChars)}****`;

@@ -1,35 +1,29 @@
 /** The rows of commands for tokens, keys and profiles. */
 import type { ArgumentRow, CommandRow } from "../command.ts";
-import { commandsOn } from "./commands-on.ts";
+import { commandsOf } from "./commands-of.ts";
 
 const keyId: ArgumentRow = { name: "id", about: "The id of a key, as shown by list." };
 
 export const accessCommands: readonly CommandRow[] = [
-  {
-    name: "token show",
-    group: "access",
-    about: "Prints the token that commands use.",
-    options: [{ name: "worker", about: "Print the worker token." }],
-    connects: true,
-    run: async (call) => (await import("../commands/token.ts")).show(call),
-  },
-  {
-    name: "token verify",
-    group: "access",
-    about: "Asks the server what the tokens allow; changes nothing.",
-    connects: true,
-    run: async (call) => (await import("../commands/token.ts")).verify(call),
-  },
-  {
-    name: "token decode",
-    group: "access",
-    about: "Shows the contents of a token, without verifying it.",
-    arguments: [
-      { name: "token", about: "The token (default: the token that commands use).", optional: true },
-    ],
-    connects: true,
-    run: async (call) => (await import("../commands/token.ts")).decode(call),
-  },
+  ...commandsOf({ group: "access" }, () => import("../commands/token.ts"), {
+    "token show": {
+      about: "Prints the token that commands use.",
+      options: [{ name: "worker", about: "Print the worker token." }],
+    },
+    "token verify": {
+      about: "Asks the server what the tokens allow; changes nothing.",
+    },
+    "token decode": {
+      about: "Shows the contents of a token, without verifying it.",
+      arguments: [
+        {
+          name: "token",
+          about: "The token (default: the token that commands use).",
+          optional: true,
+        },
+      ],
+    },
+  }),
   {
     name: "token create",
     group: "access",
@@ -50,8 +44,8 @@ export const accessCommands: readonly CommandRow[] = [
     ],
     run: async (call) => (await import("../commands/token.ts")).create(call),
   },
-  ...commandsOn("key", { group: "access" }, () => import("../commands/key.ts"), {
-    create: {
+  ...commandsOf({ group: "access" }, () => import("../commands/key.ts"), {
+    "key create": {
       about: "Creates an API key on the server and prints it once; copy it now.",
       arguments: [{ name: "name", about: "A name for the key." }],
       options: [
@@ -97,99 +91,83 @@ export const accessCommands: readonly CommandRow[] = [
         },
       ],
     },
-    list: { about: "Lists the API keys of the token's tenant." },
-    revoke: { about: "Revokes an API key immediately.", arguments: [keyId] },
+    "key list": { about: "Lists the API keys of the token's tenant." },
+    "key revoke": { about: "Revokes an API key immediately.", arguments: [keyId] },
   }),
-  {
-    name: "keys create",
-    group: "access",
-    about: "Creates an API key in the data directory of a stopped server.",
-    details: [
-      "Needs access to the files, but no token: use it for the first key, or if all keys are lost. The",
-      "key is printed as JSON and will not be shown again.",
-    ],
-    options: [
-      { name: "tenant", value: "tenant", about: "Tenant of the key." },
-      { name: "name", value: "name", about: "A name for the key." },
-      { name: "scopes", value: "scopes", about: "Permissions, such as codeq:create,codeq:claim." },
-      {
-        name: "event-types",
-        value: "commands",
-        about: "Commands that the key may use, separated by commas (default: all).",
-      },
-      {
-        name: "role",
-        value: "role",
-        choices: ["none", "viewer", "admin", "operator"],
-        about: "Role of the key (default: none).",
-      },
-      {
-        name: "expires-in",
-        value: "time",
-        about: "Lifetime of the key, such as 30d (default: unlimited).",
-      },
-      { name: "expires-at", value: "instant", about: "Time at which the key expires." },
-    ],
-    serverFlags: "accepted",
-    examples: [
-      {
-        line: "keys create --tenant acme --name rescue --role admin --data-dir ./data",
-        about: "create an admin key after losing all keys",
-      },
-    ],
-    run: async (call) => (await import("../commands/keys.ts")).run(call),
-  },
-  {
-    name: "keys list",
-    group: "access",
-    about: "Lists the API keys in the data directory of a stopped server.",
-    options: [{ name: "tenant", value: "tenant", about: "Only the keys of this tenant." }],
-    serverFlags: "accepted",
-    run: async (call) => (await import("../commands/keys.ts")).run(call),
-  },
-  {
-    name: "keys revoke",
-    group: "access",
-    about: "Revokes an API key in the data directory of a stopped server.",
-    arguments: [keyId],
-    serverFlags: "accepted",
-    run: async (call) => (await import("../commands/keys.ts")).run(call),
-  },
-  {
-    name: "auth set",
-    group: "access",
-    about: "Stores a server address and tokens in a profile.",
-    details: [
-      "Profiles are stored in ~/.codeq/config.yaml, or in config.yaml of CODEQ_CONFIG_DIR, readable by",
-      "their owner only. Without --profile, the command changes the current profile.",
-    ],
-    options: [{ name: "current", about: "Make this profile the default for all commands." }],
-    connects: true,
-    examples: [
-      {
-        line: "auth set --base-url https://queue.example.com --token s3cret",
-        about: "set the default profile",
-      },
-    ],
-    run: async (call) => (await import("../commands/auth.ts")).set(call),
-  },
-  {
-    name: "auth show",
-    group: "access",
-    about: "Lists the profiles, with their tokens masked.",
-    connects: true,
-    run: async (call) => (await import("../commands/auth.ts")).show(call),
-  },
-  {
-    name: "auth clear",
-    group: "access",
-    about: "Removes tokens from a profile.",
-    options: [
-      { name: "producer", about: "Remove the producer token only." },
-      { name: "worker", about: "Remove the worker token only." },
-      { name: "all", about: "Remove both tokens (default)." },
-    ],
-    connects: true,
-    run: async (call) => (await import("../commands/auth.ts")).clear(call),
-  },
+  ...commandsOf({ group: "access", serverFlags: "accepted" }, () => import("../commands/keys.ts"), {
+    "keys create": {
+      about: "Creates an API key in the data directory of a stopped server.",
+      details: [
+        "Needs access to the files, but no token: use it for the first key, or if all keys are lost. The",
+        "key is printed as JSON and will not be shown again.",
+      ],
+      options: [
+        { name: "tenant", value: "tenant", about: "Tenant of the key." },
+        { name: "name", value: "name", about: "A name for the key." },
+        {
+          name: "scopes",
+          value: "scopes",
+          about: "Permissions, such as codeq:create,codeq:claim.",
+        },
+        {
+          name: "event-types",
+          value: "commands",
+          about: "Commands that the key may use, separated by commas (default: all).",
+        },
+        {
+          name: "role",
+          value: "role",
+          choices: ["none", "viewer", "admin", "operator"],
+          about: "Role of the key (default: none).",
+        },
+        {
+          name: "expires-in",
+          value: "time",
+          about: "Lifetime of the key, such as 30d (default: unlimited).",
+        },
+        { name: "expires-at", value: "instant", about: "Time at which the key expires." },
+      ],
+      examples: [
+        {
+          line: "keys create --tenant acme --name rescue --role admin --data-dir ./data",
+          about: "create an admin key after losing all keys",
+        },
+      ],
+    },
+    "keys list": {
+      about: "Lists the API keys in the data directory of a stopped server.",
+      options: [{ name: "tenant", value: "tenant", about: "Only the keys of this tenant." }],
+    },
+    "keys revoke": {
+      about: "Revokes an API key in the data directory of a stopped server.",
+      arguments: [keyId],
+    },
+  }),
+  ...commandsOf({ group: "access" }, () => import("../commands/auth.ts"), {
+    "auth set": {
+      about: "Stores a server address and tokens in a profile.",
+      details: [
+        "Profiles are stored in ~/.codeq/config.yaml, or in config.yaml of CODEQ_CONFIG_DIR, readable by",
+        "their owner only. Without --profile, the command changes the current profile.",
+      ],
+      options: [{ name: "current", about: "Make this profile the default for all commands." }],
+      examples: [
+        {
+          line: "auth set --base-url https://queue.example.com --token s3cret",
+          about: "set the default profile",
+        },
+      ],
+    },
+    "auth show": {
+      about: "Lists the profiles, with their tokens masked.",
+    },
+    "auth clear": {
+      about: "Removes tokens from a profile.",
+      options: [
+        { name: "producer", about: "Remove the producer token only." },
+        { name: "worker", about: "Remove the worker token only." },
+        { name: "all", about: "Remove both tokens (default)." },
+      ],
+    },
+  }),
 ];

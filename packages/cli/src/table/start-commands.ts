@@ -35,20 +35,44 @@ export const startCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/serve.ts")).run(call),
   },
   {
+    name: "test-server",
+    group: "start",
+    about: "Starts a server in memory for a test, with a clock that the test moves.",
+    details: [
+      "Prints its address as a line of JSON. Each line of the standard input, such as advance 3600000, moves the clock of",
+      "the server by so many milliseconds, and is answered when everything that became due has happened. The server ends",
+      "with its input. Settings come from environment variables; webhooks are not sent.",
+    ],
+    examples: [{ line: "test-server", about: "for client libraries; the one for Python uses it" }],
+    run: async (call) => (await import("../commands/test-server.ts")).run(call),
+  },
+  {
     name: "cluster dev",
     group: "start",
     about:
       "Starts a cluster of three nodes on this machine, to try what happens when one is killed.",
     details: [
-      "Needs nats-server 2.14.5 or newer. The data stays in .codeq/cluster of the current directory. A node",
-      "that ends is started again after ten seconds.",
+      "Needs etcd, which the image and the archive of the executable contain; otherwise run codeq cluster install-log",
+      "once. The data stays in .codeq/cluster of the current directory. A node that ends is started again after ten",
+      "seconds.",
     ],
     serverFlags: "accepted",
     examples: [
       { line: "cluster dev", about: "three nodes; their addresses and process ids are shown" },
-      { line: "cluster dev --nats-server ./nats-server", about: "with a nats-server elsewhere" },
+      { line: "cluster dev --etcd-program ./etcd", about: "with an etcd elsewhere" },
     ],
     run: async (call) => (await import("../commands/cluster-dev.ts")).dev(call),
+  },
+  {
+    name: "cluster install-log",
+    group: "start",
+    about: "Builds etcd, which keeps the log of a cluster, for this user.",
+    details: [
+      "Needs Go 1.26 or newer and its module proxy. The container image and the archive of the executable contain",
+      "etcd already. An etcd 3.6 of your own works as well: set etcdProgram, or put it in the PATH.",
+    ],
+    examples: [{ line: "cluster install-log", about: "once on each machine" }],
+    run: async (call) => (await import("../commands/install-log.ts")).run(call),
   },
   {
     name: "init",

@@ -1,6 +1,6 @@
 /** The rows of commands for subscriptions. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
-import { commandsOn } from "./commands-on.ts";
+import { commandsOf } from "./commands-of.ts";
 
 const subscriptionId: ArgumentRow = { name: "id", about: "The id of the subscription." };
 const workerToken = "It needs a worker's token with the scope codeq:subscribe.";
@@ -15,12 +15,11 @@ const ttl: OptionRow = {
   about: "How long it lasts; default: 5m.",
 };
 
-export const subscriptionCommands: readonly CommandRow[] = commandsOn(
-  "subscriptions",
+export const subscriptionCommands: readonly CommandRow[] = commandsOf(
   { group: "watch", details: [workerToken] },
   () => import("../commands/subscriptions.ts"),
   {
-    create: {
+    "subscriptions create": {
       about: "Subscribes a URL to notifications about queues that have work.",
       details: [
         "The URL gets a POST when a queue begins to have tasks, and again after the interval while it has",
@@ -66,14 +65,21 @@ export const subscriptionCommands: readonly CommandRow[] = commandsOn(
         },
       ],
     },
-    list: { about: "Lists the subscriptions to queues that have work.", options: [admin] },
-    get: { about: "Shows a subscription.", arguments: [subscriptionId], options: [admin] },
-    renew: {
+    "subscriptions list": {
+      about: "Lists the subscriptions to queues that have work.",
+      options: [admin],
+    },
+    "subscriptions get": {
+      about: "Shows a subscription.",
+      arguments: [subscriptionId],
+      options: [admin],
+    },
+    "subscriptions renew": {
       about: "Lets a subscription last from now on for so long.",
       arguments: [subscriptionId],
       options: [ttl, admin],
     },
-    delete: {
+    "subscriptions delete": {
       about: "Ends a subscription at once.",
       arguments: [subscriptionId],
       options: [admin],

@@ -1,6 +1,7 @@
 /** The rows of commands for tasks and queues. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 import { interval } from "../shared-options.ts";
+import { commandsOf } from "./commands-of.ts";
 
 const id: ArgumentRow = { name: "id", about: "The id of a task." };
 const wait: OptionRow = {
@@ -61,6 +62,16 @@ export const taskCommands: readonly CommandRow[] = [
         about: "Fail the task with EXPIRED if no worker has begun it after this time.",
       },
       { name: "key", value: "key", about: "Idempotency key; the same key creates no second task." },
+      {
+        name: "unique",
+        value: "key",
+        about: "Unique key; one task at a time has it in the queue.",
+      },
+      {
+        name: "unique-on",
+        value: "action",
+        about: "If a task has the key: return (default), refuse, replace, latest or cancel.",
+      },
       { name: "webhook", value: "url", about: "URL that gets the result." },
       {
         name: "tag",
@@ -112,25 +123,19 @@ export const taskCommands: readonly CommandRow[] = [
     connects: true,
     run: async (call) => (await import("../commands/result.ts")).run(call),
   },
-  {
-    name: "artifacts list",
-    group: "tasks",
-    about: "Lists the files of the result of a task.",
-    arguments: [id],
-    connects: true,
-    run: async (call) => (await import("../commands/task.ts")).listArtifacts(call),
-  },
-  {
-    name: "artifacts get",
-    group: "tasks",
-    about: "Fetches a file of the result of a task. It does not overwrite an existing file.",
-    arguments: [id, { name: "name", about: "The name of the file, as list shows it." }],
-    options: [
-      { name: "output", value: "file", about: "Where to; default: its name, in this directory." },
-    ],
-    connects: true,
-    run: async (call) => (await import("../commands/task.ts")).get(call),
-  },
+  ...commandsOf({ group: "tasks" }, () => import("../commands/artifacts.ts"), {
+    "artifacts list": {
+      about: "Lists the files of the result of a task.",
+      arguments: [id],
+    },
+    "artifacts get": {
+      about: "Fetches a file of the result of a task. It does not overwrite an existing file.",
+      arguments: [id, { name: "name", about: "The name of the file, as list shows it." }],
+      options: [
+        { name: "output", value: "file", about: "Where to; default: its name, in this directory." },
+      ],
+    },
+  }),
   {
     name: "work",
     group: "tasks",
@@ -182,51 +187,45 @@ export const taskCommands: readonly CommandRow[] = [
     ],
     run: async (call) => (await import("../commands/work.ts")).run(call),
   },
-  {
-    name: "heartbeat",
-    group: "tasks",
-    about: "Extends the lease of a task that the worker of this token holds.",
-    arguments: [id],
-    options: [
-      {
-        name: "extend",
-        value: "time",
-        about: "New length of the lease, from now (default: the server's setting).",
-      },
-      leaseToken,
-    ],
-    connects: true,
-    run: async (call) => (await import("../commands/task.ts")).heartbeat(call),
-  },
-  {
-    name: "nack",
-    group: "tasks",
-    about: "Fails the current attempt; the server retries the task later.",
-    arguments: [id],
-    options: [
-      {
-        name: "delay",
-        value: "time",
-        about: "Delay before the retry (default: by the backoff policy).",
-      },
-      { name: "reason", value: "text", about: "The reason; stored if this was the last attempt." },
-      leaseToken,
-    ],
-    connects: true,
-    run: async (call) => (await import("../commands/task.ts")).nack(call),
-  },
-  {
-    name: "abandon",
-    group: "tasks",
-    about: "Gives up the lease of a task; the task is ready immediately.",
-    arguments: [id],
-    options: [
-      { name: "interrupted", about: "Do not count the attempt, because it was interrupted." },
-      leaseToken,
-    ],
-    connects: true,
-    run: async (call) => (await import("../commands/task.ts")).abandon(call),
-  },
+  ...commandsOf({ group: "tasks" }, () => import("../commands/task.ts"), {
+    heartbeat: {
+      about: "Extends the lease of a task that the worker of this token holds.",
+      arguments: [id],
+      options: [
+        {
+          name: "extend",
+          value: "time",
+          about: "New length of the lease, from now (default: the server's setting).",
+        },
+        leaseToken,
+      ],
+    },
+    nack: {
+      about: "Fails the current attempt; the server retries the task later.",
+      arguments: [id],
+      options: [
+        {
+          name: "delay",
+          value: "time",
+          about: "Delay before the retry (default: by the backoff policy).",
+        },
+        {
+          name: "reason",
+          value: "text",
+          about: "The reason; stored if this was the last attempt.",
+        },
+        leaseToken,
+      ],
+    },
+    abandon: {
+      about: "Gives up the lease of a task; the task is ready immediately.",
+      arguments: [id],
+      options: [
+        { name: "interrupted", about: "Do not count the attempt, because it was interrupted." },
+        leaseToken,
+      ],
+    },
+  }),
   {
     name: "queues",
     group: "watch",

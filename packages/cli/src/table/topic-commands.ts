@@ -1,25 +1,28 @@
 /** The rows of commands for topics. */
 import type { ArgumentRow, CommandRow } from "../command.ts";
-import { commandsOn } from "./commands-on.ts";
+import { commandsOf } from "./commands-of.ts";
 
 const topic: ArgumentRow = { name: "topic", about: "The name of the topic, which is its queue's." };
 const administrator = "It needs an administrator's token.";
 
-export const topicCommands: readonly CommandRow[] = commandsOn(
-  "topics",
+export const topicCommands: readonly CommandRow[] = commandsOf(
   { group: "repair", details: [administrator] },
   () => import("../commands/topics.ts"),
   {
-    set: {
+    "topics set": {
       about: "Gives a queue a policy of its own, or changes it.",
-      details: ["What is not given is reset: the command states the whole policy.", administrator],
+      details: [
+        "What is not given stays as it is. 0 takes a retention or a number of consumers back, and an empty --dead-letters",
+        "the copies. Prints what changed.",
+        administrator,
+      ],
       arguments: [topic],
       options: [
         {
           name: "max-attempts",
           sets: "maxAttempts",
           value: "number",
-          about: "Attempts of a task that does not say how many.",
+          about: "Attempts of a task that does not say how many; default: 5 for a new topic.",
         },
         {
           name: "priorities",
@@ -53,9 +56,9 @@ export const topicCommands: readonly CommandRow[] = commandsOn(
         },
       ],
     },
-    list: { about: "Lists the queues that have a policy of their own." },
-    get: { about: "Shows the policy of a queue.", arguments: [topic] },
-    delete: {
+    "topics list": { about: "Lists the queues that have a policy of their own." },
+    "topics get": { about: "Shows the policy of a queue.", arguments: [topic] },
+    "topics delete": {
       about: "Takes its policy from a queue; tasks stay, and the settings of the server apply.",
       arguments: [topic],
     },

@@ -44,7 +44,7 @@ export function timeOfDay(ms: number): string {
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
-/** A moment of the API, in the zone of whoever reads it rather than in that of the server. */
+/** A moment of the API in the time zone of this machine, not in that of the server. */
 export function localMoment(text: string): string {
   const date = new Date(text);
   if (Number.isNaN(date.getTime())) return text;
@@ -53,4 +53,8 @@ export function localMoment(text: string): string {
   const zone = `${minutes < 0 ? "-" : "+"}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
   const local = new Date(date.getTime() + minutes * 60_000).toISOString().slice(0, -1);
   return `${local}${zone}`;
+}
+
+export function momentOr(text: string | undefined, without: string): string {
+  return text === undefined ? without : localMoment(text);
 }

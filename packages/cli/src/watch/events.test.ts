@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { RunEvent } from "../../../client/src/index.ts";
 import { SimClock } from "../../../simulated/src/index.ts";
 import { chooseStyle } from "../terminal/style.ts";
-import { CalmLines, eventLine, type TaskEvent } from "./events.ts";
+import { CalmLines, eventLine } from "./events.ts";
 
 const style = chooseStyle({ isTerminal: false, env: {}, refused: false });
 
-function event(fields: Partial<TaskEvent> = {}): TaskEvent {
+function event(fields: Partial<RunEvent> = {}): RunEvent {
   return {
     event: "created",
     // Without an offset, so that it is the same time of day everywhere.
     time: "2026-01-02T10:11:12.5",
+    tenantId: "main",
     taskId: "019b7ca9-8d00-7000-a569-9bac4a915603",
     command: "Resize",
     priority: 0,
@@ -20,7 +22,7 @@ function event(fields: Partial<TaskEvent> = {}): TaskEvent {
 }
 
 test("a line says when, what, which one, what happened, and what more there is to know", () => {
-  const cases: readonly [Partial<TaskEvent>, string][] = [
+  const cases: readonly [Partial<RunEvent>, string][] = [
     [{}, "created"],
     [{ priority: 5, delaySeconds: 30 }, "created  priority 5, due in 30 s"],
     [{ event: "claimed", workerId: "w", attempt: 2 }, "claimed  attempt 2, by w"],

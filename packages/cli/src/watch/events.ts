@@ -2,6 +2,7 @@
  * Reads the event feed of a server, and reconnects when the server was away. Events become lines: one for each
  * event, or sums when there are many.
  */
+import type { RunEvent } from "@codeq/client";
 import type { ServerSentEvent } from "@codeq/client/command-line";
 import type { Clock } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
@@ -11,27 +12,13 @@ import { pause } from "../host.ts";
 import { printable, type Style } from "../terminal/style.ts";
 import { count, timeOfDay } from "../terminal/units.ts";
 
-/** What happened to a task, as the server tells it. */
-export interface TaskEvent {
-  readonly event: string;
-  readonly time: string;
-  readonly taskId: string;
-  readonly command: string;
-  readonly priority: number;
-  readonly attempt: number;
-  readonly workerId?: string;
-  readonly how?: string;
-  readonly delaySeconds?: number;
-  readonly reason?: string;
-}
-
 interface FeedSteps {
-  /** Empty for all of them. */
+  /** A queue; empty for all queues. */
   readonly command: string;
-  /** Names of events with commas between them; empty for all. */
+  /** Names of events, separated by commas; empty for all. */
   readonly types: string;
   readonly signal: AbortSignal;
-  readonly heard: (event: TaskEvent) => void;
+  readonly heard: (event: RunEvent) => void;
   /** So many events came faster than they could be read. */
   readonly missed: (count: number) => void;
   /** Something to say about the server. */
@@ -43,8 +30,8 @@ const silentMsMax = 45_000;
 const againMs = 1000;
 
 /**
- * Calls back for whatever happens until the signal. The first failure is the caller's; later ones,
- * when the server is known to be there, are told and passed over.
+ * Calls back for whatever happens until the signal. The first failure is thrown; later ones,
+ * when the server is known to be there, are reported, and the feed is opened again.
  */
 export async function followFeed(call: Call, api: ApiClient, steps: FeedSteps): Promise<void> {
   const { signal } = steps;
@@ -70,11 +57,8 @@ interface Server {
 
 async function readOnce(api: ApiClient, steps: FeedSteps, server: Server): Promise<void> {
   const { signal } = steps;
-  const query = new URLSearchParams();
-  if (steps.command !== "") query.set("command", steps.command);
-  if (steps.types !== "") query.set("type", steps.types);
-  const path = query.size === 0 ? "/admin/events" : `/admin/events?${query}`;
-  for await (const event of api.follow(path, { signal, silentMsMax })) {
+  const query = { command: steps.command || undefined, type: steps.types || undefined };
+  for await (const event of api.follow("GET /admin/events", { query }, { signal, silentMsMax })) {
     if (server.isAway) steps.note("the server is back; events in between are not shown");
     server.isAway = false;
     server.hasBeenThere = true;
@@ -84,7 +68,7 @@ async function readOnce(api: ApiClient, steps: FeedSteps, server: Server): Promi
 
 function take({ name, value }: ServerSentEvent, steps: FeedSteps): void {
   if (name === "") return;
-  const event = value as TaskEvent & { readonly count: number; readonly code: string };
+  const event = value as RunEvent & { readonly count: number; readonly code: string };
   if (name === "missed") steps.missed(event.count);
   else if (name !== "end") steps.heard(event);
   else steps.note(event.code === "shutting_down" ? "the server is stopping" : (event.reason ?? ""));
@@ -102,7 +86,7 @@ const paints: Readonly<Record<string, Paint>> = {
   lease_expired: (style) => style.yellow,
 };
 
-export function eventLine(event: TaskEvent, style: Style): string {
+export function eventLine(event: RunEvent, style: Style): string {
   const time = style.dim(timeOfDay(Date.parse(event.time)));
   const command = style.bold(printable(event.command));
   const more = detailsOf(event);
@@ -119,7 +103,7 @@ function named(event: string, style: Style): string {
   return (paints[event] ?? plain)(style)(printable(event).replaceAll("_", " "));
 }
 
-function detailsOf(event: TaskEvent): string {
+function detailsOf(event: RunEvent): string {
   const { priority, attempt, workerId, how, delaySeconds, reason } = event;
   const isNew = event.event === "created";
   const parts = [
@@ -156,7 +140,7 @@ export class CalmLines {
     this.#print = parts.print;
   }
 
-  add(event: TaskEvent): void {
+  add(event: RunEvent): void {
     if (!this.#isOpen) {
       this.#isOpen = true;
       this.#clock.after(1000, () => this.#close());

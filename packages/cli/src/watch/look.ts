@@ -31,8 +31,8 @@ interface LookSteps {
 }
 
 /**
- * Runs `look` at every interval until the signal. The first failure is the caller's; later ones, when
- * the server is known to be there, are told and passed over.
+ * Runs `look` at every interval until the signal. The first failure is thrown; later ones, when the
+ * server is known to be there, are reported, and `look` is called again.
  */
 export async function lookAgain(clock: Clock, steps: LookSteps): Promise<void> {
   const { signal, intervalMs } = steps;

@@ -11,7 +11,7 @@ import { type Bucket, between, type QueueSnapshot, quantile, type Snapshot } fro
 export interface TopLook {
   readonly before: Snapshot;
   readonly after: Snapshot;
-  /** Undefined when the server does not tell this caller. */
+  /** Undefined when the token may not list workers. */
   readonly workers: readonly WorkerLook[] | undefined;
   /** Between the two. */
   readonly seconds: number;
@@ -166,7 +166,7 @@ type WorkerLook = ItemOf<"GET /admin/workers">;
 /** More than a screen has lines. */
 const workersMax = 100;
 
-/** Undefined when the server does not tell this caller. */
+/** Undefined when the token may not list workers. */
 export async function lookAtWorkers(
   api: ApiClient,
   signal?: AbortSignal,

@@ -1,5 +1,5 @@
 /**
- * Runs tasks with the worker of the client library until it is told to stop or has done enough. The library
+ * Runs tasks with the worker of the client library until it is stopped or has done enough. The library
  * handles leases, connections and hand-backs; this file reports the start of every run, and its end once the
  * server has answered.
  */
@@ -27,7 +27,7 @@ export type WorkEvent =
   | { readonly event: "lost"; readonly task: TaskContext; readonly why: string }
   | { readonly event: "trouble"; readonly why: string }
   | { readonly event: "connected" }
-  /** It was told to stop, and waits for what runs. */
+  /** The worker stops, and waits for running tasks. */
   | { readonly event: "stopping"; readonly running: number };
 
 export interface WorkOptions {
@@ -59,8 +59,8 @@ const words: Readonly<Record<Settled, string>> = {
 };
 
 /**
- * Resolves when everything is done or handed back. Rejects when the server does not want the worker, or
- * could not be told the end of a task.
+ * Resolves when everything is done or handed back. Rejects when the server refuses the worker, or did
+ * not get the end of a task.
  */
 export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
   const { client, commands, concurrency, leaseMs, graceMs, tasksMax, stopped, tell } = options;
@@ -77,7 +77,7 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
       on: {
         settled: (ctx, as) => runs.settled(ctx, as),
         refused: (error) => runs.refused(error),
-        // All of these are told elsewhere: by the end of the run, and by `done`.
+        // The end of the run and `done` report these.
         failed: () => {},
         stopped: () => {},
         connection: (problem) => connection.changed(problem),
@@ -211,7 +211,7 @@ export type RunnableTask = Pick<
 export type RunEnd =
   /** `result` is the text of a JSON object. */
   | { readonly as: "completed"; readonly result: string }
-  /** Not to be tried again. */
+  /** The server does not retry the task. */
   | { readonly as: "failed"; readonly error: string }
   | { readonly as: "retry"; readonly reason: string };
 

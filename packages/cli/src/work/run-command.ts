@@ -68,7 +68,7 @@ function start(
     signalAll(child, "SIGTERM");
     cancelKill = options.clock.after(killAfterMs, () => {
       signalAll(child, "SIGKILL");
-      // What left the group of the command lives on and holds these, and nobody waits for it.
+      // A process that left the group of the command may hold these pipes; it is not waited for.
       child.stdout.destroy();
       child.stderr.destroy();
     });
@@ -194,7 +194,7 @@ class CommandGuard {
       // A signal to the group of the worker is not for the guard.
       detached: true,
     });
-    // Without a guard commands run all the same.
+    // Commands still run without a guard.
     this.#shell.on("error", () => {});
     this.#shell.stdin?.on("error", () => {});
     this.#shell.unref();

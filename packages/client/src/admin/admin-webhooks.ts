@@ -1,43 +1,14 @@
 /** What administrators see of webhooks, and do about them. */
+import { type AskApi, call, pages } from "../api-calls.ts";
+import type {
+  CreatedWebhookSecret,
+  Deliveries,
+  FailedDelivery,
+  FailingEndpoint,
+  RedeliverOutcome,
+  WebhookSecret,
+} from "../api-types.ts";
 import { type Duration, toMs } from "../duration.ts";
-import type { AskAdmin } from "./admin.ts";
-
-/** One try to post a result. */
-export interface DeliveryTry {
-  /** When it began, as in RFC 3339. */
-  readonly at: string;
-  /** The status of the answer, if there was one. */
-  readonly status?: number;
-  readonly durationMs: number;
-  /** Why it failed. */
-  readonly error?: string;
-}
-
-/** The delivery of the webhook of a task. */
-export interface Deliveries {
-  readonly taskId: string;
-  readonly url?: string;
-  /** `none` without a webhook; `pending` before the task has ended. */
-  readonly state: "none" | "pending" | "waiting" | "delivered" | "failed";
-  /** Why it was given up. */
-  readonly error?: string;
-  readonly nextTryAt?: string;
-  /** How often it was tried in all. */
-  readonly total: number;
-  /** The last of them, the oldest first. */
-  readonly tries: readonly DeliveryTry[];
-}
-
-/** A webhook that was given up. */
-export interface FailedDelivery {
-  readonly taskId: string;
-  readonly command: string;
-  readonly url: string;
-  readonly failedAt: string;
-  readonly error: string;
-  readonly total: number;
-  readonly lastTry?: DeliveryTry;
-}
 
 /** Which webhooks to send once more. */
 export interface RedeliverOptions {
@@ -51,41 +22,6 @@ export interface RedeliverOptions {
   readonly dryRun?: boolean | undefined;
 }
 
-/** What came of sending webhooks once more. */
-export interface RedeliverOutcome {
-  readonly matched: number;
-  readonly redelivered: number;
-  /** The first of those that were not, with the reason. */
-  readonly failed: readonly { readonly id: string; readonly code: string }[];
-  /** There may be more; ask again for the rest. */
-  readonly hasMore: boolean;
-}
-
-/** An endpoint that fails or is disabled. */
-export interface FailingEndpoint {
-  /** Without a query. */
-  readonly url: string;
-  readonly disabled: boolean;
-  readonly failingSince: string;
-  readonly disabledAt?: string;
-  readonly error: string;
-}
-
-/** A secret that signs webhooks. */
-export interface WebhookSecret {
-  readonly id: string;
-  readonly createdAt?: string;
-  readonly createdBy?: string;
-  /** When it ceases to sign. */
-  readonly validUntil?: string;
-}
-
-/** A new secret, with its text. */
-export interface CreatedWebhookSecret extends WebhookSecret {
-  /** For `verifyWebhook`; the server does not show it again. */
-  readonly secret: string;
-}
-
 /**
  * Webhooks of the administrator's tenant.
  *
@@ -95,66 +31,51 @@ export interface CreatedWebhookSecret extends WebhookSecret {
  * ```
  */
 export class AdminWebhooks {
-  readonly #ask: AskAdmin;
+  readonly #ask: AskApi;
 
   /** @internal Use `client.admin.webhooks`. */
-  constructor(ask: AskAdmin) {
+  constructor(ask: AskApi) {
     this.#ask = ask;
   }
 
   /** The delivery of the webhook of a task. */
-  async deliveries(id: string): Promise<Deliveries> {
-    const path = `/tasks/${encodeURIComponent(id)}/deliveries`;
-    return (await this.#ask({ method: "GET", path })) as Deliveries;
+  deliveries(id: string): Promise<Deliveries> {
+    return call(this.#ask, "GET /admin/tasks/:id/deliveries", { params: { id } });
   }
 
   /** Posts the result of a task once more, with all tries. */
-  async redeliver(id: string): Promise<Deliveries> {
-    const path = `/tasks/${encodeURIComponent(id)}/redeliver`;
-    return (await this.#ask({ method: "POST", path })) as Deliveries;
+  redeliver(id: string): Promise<Deliveries> {
+    return call(this.#ask, "POST /admin/tasks/:id/redeliver", { params: { id } });
   }
 
   /** Webhooks that were given up, the earliest first. */
-  async *failed(
+  failed(
     options: { readonly since?: Date | string | undefined } = {},
   ): AsyncGenerator<FailedDelivery, void, undefined> {
-    const query = new URLSearchParams();
-    if (options.since !== undefined) query.set("since", instantOf(options.since));
-    for (;;) {
-      const answer = await this.#ask({ method: "GET", path: `/webhooks/failed?${query}` });
-      const page = answer as { readonly failed: readonly FailedDelivery[]; readonly next?: string };
-      yield* page.failed;
-      if (page.next === undefined) return;
-      query.set("after", page.next);
-    }
+    const { since } = options;
+    const query = { since: since === undefined ? undefined : instantOf(since) };
+    return pages(this.#ask, "GET /admin/webhooks/failed", query);
   }
 
   /** Posts results once more whose webhooks were given up, a bounded number at once. */
-  async redeliverFailed(options: RedeliverOptions): Promise<RedeliverOutcome> {
-    const body = JSON.stringify({ ...options, since: instantOf(options.since) });
-    return (await this.#ask({
-      method: "POST",
-      path: "/webhooks/redeliver",
-      body,
-    })) as RedeliverOutcome;
+  redeliverFailed(options: RedeliverOptions): Promise<RedeliverOutcome> {
+    const body = { ...options, since: instantOf(options.since) };
+    return call(this.#ask, "POST /admin/webhooks/redeliver", { body });
   }
 
   /** Endpoints that fail or are disabled. */
   async endpoints(): Promise<readonly FailingEndpoint[]> {
-    const answer = await this.#ask({ method: "GET", path: "/webhooks/endpoints" });
-    return (answer as { readonly endpoints: readonly FailingEndpoint[] }).endpoints;
+    return (await call(this.#ask, "GET /admin/webhooks/endpoints")).endpoints;
   }
 
   /** Lets webhooks go to an endpoint again. */
   async enable(url: string): Promise<void> {
-    const body = JSON.stringify({ url });
-    await this.#ask({ method: "POST", path: "/webhooks/endpoints/enable", body });
+    await call(this.#ask, "POST /admin/webhooks/endpoints/enable", { body: { url } });
   }
 
   /** The secrets that sign now, without their texts, the newest first. */
   async secrets(): Promise<readonly WebhookSecret[]> {
-    const answer = await this.#ask({ method: "GET", path: "/webhooks/secrets" });
-    return (answer as { readonly secrets: readonly WebhookSecret[] }).secrets;
+    return (await call(this.#ask, "GET /admin/webhooks/secrets")).secrets;
   }
 
   /**
@@ -164,22 +85,15 @@ export class AdminWebhooks {
   async rotateSecret(
     options: { readonly overlap?: Duration | undefined } = {},
   ): Promise<CreatedWebhookSecret> {
+    const { overlap } = options;
     const overlapSeconds =
-      options.overlap === undefined
-        ? undefined
-        : Math.ceil(toMs(options.overlap, "overlap") / 1000);
-    const body = JSON.stringify({ overlapSeconds });
-    return (await this.#ask({
-      method: "POST",
-      path: "/webhooks/secrets",
-      body,
-    })) as CreatedWebhookSecret;
+      overlap === undefined ? undefined : Math.ceil(toMs(overlap, "overlap") / 1000);
+    return call(this.#ask, "POST /admin/webhooks/secrets", { body: { overlapSeconds } });
   }
 
   /** Ends a secret at once. */
   async revokeSecret(id: string): Promise<void> {
-    const path = `/webhooks/secrets/${encodeURIComponent(id)}`;
-    await this.#ask({ method: "DELETE", path });
+    await call(this.#ask, "DELETE /admin/webhooks/secrets/:id", { params: { id } });
   }
 }
 

@@ -80,10 +80,13 @@ test("a task that ended is deleted, and what cannot be done is refused with a co
   await worker.close();
   const [failed] = (await admin.findTasks({ place: "failed" })).tasks;
   assert.equal(failed?.id, id);
-  await assert.rejects(admin.replay(id), (error: CodeqError) => error.code === "not_dead");
   await admin.deleteTask(id);
   await assert.rejects(admin.task(id), (error: CodeqError) => error.code === "not_found");
   const waiting = await server.client.enqueue(mail, { to: "ada" });
+  await assert.rejects(
+    admin.replay(waiting.id),
+    (error: CodeqError) => error.code === "not_failed",
+  );
   await assert.rejects(
     admin.deleteTask(waiting.id),
     (error: CodeqError) => error.code === "not_ended",
@@ -125,7 +128,7 @@ test("a task that waits is cancelled, and its producer is told why", async () =>
   await assert.rejects(run.cancel(), (error: CodeqError) => error.code === "has_ended");
   const other = await server.client.enqueue(mail, { to: "bob" });
   const cancelled = await server.client.admin.cancel(other.id.slice(-8));
-  assert.deepEqual([cancelled.place, cancelled.error], ["failed", "CANCELLED"]);
+  assert.deepEqual([cancelled.place, cancelled.error], ["cancelled", "CANCELLED"]);
 });
 
 test("a handler is told over its stream at once, and what it throws ends the task", async () => {
@@ -387,7 +390,7 @@ test("a job replays dead letters, and can be looked at, paused and aborted", asy
   await assert.rejects(run.result());
   await worker.close();
   const options = { action: "replay", filter: { command: "mail" } } as const;
-  assert.deepEqual(await server.client.admin.countJob(options), { matched: 1, hasMore: false });
+  assert.equal(await server.client.admin.countJob(options), 1);
   const { id, state } = await server.client.admin.startJob({ ...options, canary: { first: 1 } });
   assert.equal(state, "running");
   await server.advance("1s");

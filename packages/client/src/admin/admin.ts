@@ -3,37 +3,38 @@ import type { ReplyOf } from "@codeq/protocol";
 import { requestOf } from "@codeq/protocol";
 import { type AskApi, call, pages } from "../api-calls.ts";
 import type {
+  AddedNode,
+  AdminTask,
+  BulkJob,
+  BulkOptions,
+  BulkOutcome,
   CreatedBackup,
   FailureGroup,
+  HandedOff,
+  InspectedTask,
   QueueOverview,
   QueuePause,
   QueueSeries,
   QueueTrends,
+  RemovedNode,
+  RepairedLog,
+  RepairOptions,
+  ReplayChanges,
   ServerSetting,
+  TaskExplanation,
+  TaskPage,
   Topic,
   TopicPolicy,
   TriageOptions,
+  WorkerExplanation,
 } from "../api-types.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
-import type { TaskExplanation } from "../producer/explanation.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
 import { TenantSubscriptions } from "../subscriptions/subscriptions.ts";
-import type {
-  AdminTask,
-  BulkOptions,
-  BulkOutcome,
-  DeadLetters,
-  InspectedTask,
-  ReplayChanges,
-  TaskChanges,
-  TaskFilter,
-  TaskPage,
-  TaskPageOptions,
-  WorkerExplanation,
-} from "./admin-task.ts";
+import type { DeadLetters, TaskChanges, TaskFilter, TaskPageOptions } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
-import type { BulkJob, JobOptions } from "./bulk-job.ts";
-import type { AddedNode, HandedOff, RemovedNode, RepairedLog, RepairOptions } from "./cluster.ts";
+import type { CanaryOptions, JobOptions } from "./bulk-job.ts";
+import { failureGroups } from "./failure-groups.ts";
 
 /** Which series. */
 export interface SeriesOptions {
@@ -44,16 +45,6 @@ export interface SeriesOptions {
   /** Only so many of the latest minutes or hours, and without what is usual. */
   readonly last?: number | undefined;
 }
-
-/** A request of an administrator, below `/v1/codeq/admin`. */
-interface AdminRequest {
-  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  readonly path: string;
-  /** JSON text. */
-  readonly body?: string;
-}
-
-export type AskAdmin = (request: AdminRequest) => Promise<unknown>;
 
 /** Reads a file below `/v1/codeq`. */
 export type DownloadAsAdmin = (path: string) => Promise<ReadableStream<Uint8Array>>;
@@ -75,15 +66,13 @@ export class Admin {
   /** All subscriptions of the tenant. */
   readonly subscriptions: TenantSubscriptions;
   readonly #api: AskApi;
-  readonly #ask: AskAdmin;
   readonly #download: DownloadAsAdmin;
 
   /** @internal Use `client.admin`. */
   constructor(api: AskApi, download: DownloadAsAdmin) {
     this.#api = api;
-    this.#ask = ({ path, ...request }) => api({ ...request, path: `/admin${path}` });
     this.#download = download;
-    this.webhooks = new AdminWebhooks(this.#ask);
+    this.webhooks = new AdminWebhooks(api);
     this.subscriptions = new TenantSubscriptions(api, "admin");
   }
 
@@ -93,37 +82,33 @@ export class Admin {
   }
 
   /** All tasks that match, page after page. */
-  async *tasks(
+  tasks(
     filter: TaskFilter = {},
     options: TaskPageOptions = {},
   ): AsyncGenerator<AdminTask, void, undefined> {
-    for (let after = options.after; ; ) {
-      const page = await this.findTasks(filter, { ...options, after });
-      yield* page.tasks;
-      if (page.next === undefined) return;
-      after = page.next;
-    }
+    return pages(this.#api, "GET /admin/tasks", { ...filterTexts(filter), ...options });
   }
 
   /** One page of the tasks that match. */
   async findTasks(filter: TaskFilter = {}, options: TaskPageOptions = {}): Promise<TaskPage> {
-    const query = queryOf({ ...filter, ...options });
-    return (await this.#ask({ method: "GET", path: `/tasks?${query}` })) as TaskPage;
+    const query = { ...filterTexts(filter), ...options };
+    return await call(this.#api, "GET /admin/tasks", { query });
   }
 
   /** A task with its payload, and its result once it has ended. */
-  async task(id: string): Promise<InspectedTask> {
-    return (await this.#ask({ method: "GET", path: taskPath(id) })) as InspectedTask;
+  task(id: string): Promise<InspectedTask> {
+    return call(this.#api, "GET /admin/tasks/:id", { params: { id } });
   }
 
   /** Why a task is where it is: the rule that holds it, what is ahead of it, about when it starts. */
-  async explainTask(id: string): Promise<TaskExplanation> {
-    return (await this.#ask({ method: "GET", path: `${taskPath(id)}/explain` })) as TaskExplanation;
+  explainTask(id: string): Promise<TaskExplanation> {
+    return call(this.#api, "GET /admin/tasks/:id/explain", { params: { id } });
   }
 
   /** The content of a file of a result, piece by piece; `task()` lists the files by name. */
   artifact(id: string, name: string): Promise<ReadableStream<Uint8Array>> {
-    return this.#download(`/admin${taskPath(id)}/artifacts/${encodeURIComponent(name)}`);
+    const given = { params: { id, name } };
+    return this.#download(requestOf("GET /admin/tasks/:id/artifacts/:name", given).path);
   }
 
   /**
@@ -132,19 +117,13 @@ export class Admin {
    */
   async replay(id: string, changes: ReplayChanges = {}): Promise<AdminTask> {
     const isChanged = Object.values(changes).some((value) => value !== undefined);
-    return this.#act(id, "replay", isChanged ? JSON.stringify(changes) : undefined);
+    const given = { params: { id }, ...(isChanged ? { body: changes } : {}) };
+    return (await call(this.#api, "POST /admin/tasks/:id/replay", given)).task;
   }
 
   /** Failures by what their errors have in common, the largest group first. */
-  async failureGroups(filter: TaskFilter = {}): Promise<readonly FailureGroup[]> {
-    const groups = new Map<string, FailureGroup>();
-    for (let after: string | undefined = ""; after !== undefined; ) {
-      const query: FilterTexts & { after: string } = { ...filterTexts(filter), after };
-      const page: GroupPage = await call(this.#api, "GET /admin/failure-groups", { query });
-      for (const group of page.groups) groups.set(group.id, addGroup(groups.get(group.id), group));
-      after = page.next;
-    }
-    return [...groups.values()].sort((one, other) => other.count - one.count);
+  failureGroups(filter: TaskFilter = {}): Promise<readonly FailureGroup[]> {
+    return failureGroups(this.#api, filterTexts(filter));
   }
 
   /**
@@ -161,11 +140,12 @@ export class Admin {
   }
 
   /**
-   * Ends a task that waits. A worker that has it is told, and gets a time of grace before the task is
-   * taken away.
+   * Ends a task that waits. A worker that has it is notified, and loses the task after the
+   * grace period.
    */
   async cancel(id: string, options: CancelOptions = {}): Promise<AdminTask> {
-    return this.#act(id, "cancel", graceBody(options));
+    const given = { params: { id }, body: graceBody(options) };
+    return (await call(this.#api, "POST /admin/tasks/:id/cancel", given)).task;
   }
 
   /**
@@ -178,15 +158,14 @@ export class Admin {
    */
   async edit(id: string, changes: TaskChanges): Promise<AdminTask> {
     const { command, priority, payload, runAt, delay } = changes;
-    const body = JSON.stringify({
+    const body = {
       command,
       priority,
       payload,
       runAt: runAt === undefined ? undefined : new Date(runAt).toISOString(),
       delaySeconds: delay === undefined ? undefined : toSeconds(toMs(delay, "delay")),
-    });
-    const answer = await this.#ask({ method: "PATCH", path: taskPath(id), body });
-    return (answer as { readonly task: AdminTask }).task;
+    };
+    return (await call(this.#api, "PATCH /admin/tasks/:id", { params: { id }, body })).task;
   }
 
   /** Moves a task that waits to another queue. */
@@ -206,17 +185,23 @@ export class Admin {
 
   /** Removes a task that has ended. */
   async deleteTask(id: string): Promise<void> {
-    await this.#ask({ method: "DELETE", path: taskPath(id) });
+    await call(this.#api, "DELETE /admin/tasks/:id", { params: { id } });
   }
 
   /** Replays dead letters, a bounded number at once. */
   async replayDeadLetters(which: DeadLetters, options: BulkOptions = {}): Promise<BulkOutcome> {
-    return this.#bulk("replay", "replayed", { ...which, ...options });
+    const body = withTexts({ ...which, ...options });
+    const answer = await call(this.#api, "POST /admin/dead-letters/replay", { body });
+    const { replayed: changed, ...rest } = answer;
+    return { ...rest, changed };
   }
 
   /** Deletes dead letters, a bounded number at once. */
   async deleteDeadLetters(which: DeadLetters, options: BulkOptions = {}): Promise<BulkOutcome> {
-    return this.#bulk("delete", "deleted", { ...which, ...options });
+    const body = withTexts({ ...which, ...options });
+    const answer = await call(this.#api, "POST /admin/dead-letters/delete", { body });
+    const { deleted: changed, ...rest } = answer;
+    return { ...rest, changed };
   }
 
   /**
@@ -264,50 +249,43 @@ export class Admin {
 
   /** Begins a job that goes through all tasks that match; it survives restarts of the server. */
   async startJob(options: JobOptions): Promise<BulkJob> {
-    return (await this.#postJob(options, {})) as BulkJob;
+    const body = jobBody(options);
+    return (await call(this.#api, "POST /admin/jobs", { body })) as BulkJob;
   }
 
-  /** How many tasks such a job would be about, and whether there may be more. */
-  async countJob(
-    options: JobOptions,
-  ): Promise<{ readonly matched: number; readonly hasMore: boolean }> {
-    const answer = await this.#postJob(options, { dryRun: true });
-    return answer as { readonly matched: number; readonly hasMore: boolean };
+  /** How many tasks such a job would change. */
+  async countJob(options: JobOptions): Promise<number> {
+    let sum = 0;
+    let after: string | undefined;
+    do {
+      const body = { ...jobBody(options), dryRun: true, after };
+      const { matched, next } = (await call(this.#api, "POST /admin/jobs", { body })) as JobCount;
+      sum += matched;
+      after = next;
+    } while (after !== undefined);
+    return sum;
   }
 
   /** The jobs of the tenant, the newest first. */
   async jobs(): Promise<readonly BulkJob[]> {
-    const answer = await this.#ask({ method: "GET", path: "/jobs" });
-    return (answer as { readonly jobs: readonly BulkJob[] }).jobs;
+    return (await call(this.#api, "GET /admin/jobs")).jobs;
   }
 
-  async job(id: string): Promise<BulkJob> {
-    return (await this.#ask({ method: "GET", path: jobPath(id) })) as BulkJob;
+  job(id: string): Promise<BulkJob> {
+    return call(this.#api, "GET /admin/jobs/:id", { params: { id } });
   }
 
-  async pauseJob(id: string): Promise<BulkJob> {
-    return (await this.#ask({ method: "POST", path: `${jobPath(id)}/pause` })) as BulkJob;
+  pauseJob(id: string): Promise<BulkJob> {
+    return call(this.#api, "POST /admin/jobs/:id/pause", { params: { id } });
   }
 
-  async resumeJob(id: string): Promise<BulkJob> {
-    return (await this.#ask({ method: "POST", path: `${jobPath(id)}/resume` })) as BulkJob;
+  resumeJob(id: string): Promise<BulkJob> {
+    return call(this.#api, "POST /admin/jobs/:id/resume", { params: { id } });
   }
 
   /** Ends a job; what it has done stays done. */
-  async abortJob(id: string): Promise<BulkJob> {
-    return (await this.#ask({ method: "POST", path: `${jobPath(id)}/abort` })) as BulkJob;
-  }
-
-  #postJob({ filter, canary, ...options }: JobOptions, more: object): Promise<unknown> {
-    const { first, factor, failurePercent } = canary === true ? {} : (canary ?? {});
-    const stages = {
-      canary: true,
-      canaryFirst: first,
-      canaryFactor: factor,
-      canaryFailurePercent: failurePercent,
-    };
-    const body = { ...options, ...filter, ...(canary === undefined ? {} : stages), ...more };
-    return this.#ask({ method: "POST", path: "/jobs", body: JSON.stringify(body) });
+  abortJob(id: string): Promise<BulkJob> {
+    return call(this.#api, "POST /admin/jobs/:id/abort", { params: { id } });
   }
 
   /** Gives a queue a policy of its own, or changes it; what is left out is reset. */
@@ -335,9 +313,8 @@ export class Admin {
   }
 
   /** Why a worker gets no tasks; its id is as the server's list of workers shows it. */
-  async explainWorker(workerId: string): Promise<WorkerExplanation> {
-    const path = `/workers/${encodeURIComponent(workerId)}/explain`;
-    return (await this.#ask({ method: "GET", path })) as WorkerExplanation;
+  explainWorker(workerId: string): Promise<WorkerExplanation> {
+    return call(this.#api, "GET /admin/workers/:workerId/explain", { params: { workerId } });
   }
 
   /**
@@ -369,9 +346,7 @@ export class Admin {
   async handOff(
     options: { readonly shard?: string; readonly to?: string } = {},
   ): Promise<readonly HandedOff[]> {
-    const body = JSON.stringify(options);
-    const answer = await this.#ask({ method: "POST", path: "/cluster/handoff", body });
-    return (answer as { shards: readonly HandedOff[] }).shards;
+    return (await call(this.#api, "POST /admin/cluster/handoff", { body: options })).shards;
   }
 
   /**
@@ -379,114 +354,58 @@ export class Admin {
    * afterwards: stop its nodes, and run `codeq cluster leave` on one of them.
    */
   async endCluster(): Promise<void> {
-    await this.#ask({
-      method: "POST",
-      path: "/cluster/end",
-      body: JSON.stringify({ confirm: true }),
-    });
+    await call(this.#api, "POST /admin/cluster/end", { body: { confirm: true } });
   }
 
   /**
    * Adds a node (`id=host:port`), which runs with the new list of members; the token has to be an operator's. Ask again
    * until the state is `added`.
    */
-  async addNode(node: string): Promise<AddedNode> {
-    const body = JSON.stringify({ node });
-    return (await this.#ask({ method: "POST", path: "/cluster/add", body })) as AddedNode;
+  addNode(node: string): Promise<AddedNode> {
+    return call(this.#api, "POST /admin/cluster/add", { body: { node } });
   }
 
   /**
    * Takes a node out of the cluster; the token has to be an operator's. Ask again: stop the node when the state is
    * `stop`, until it is `removed`.
    */
-  async removeNode(node: string): Promise<RemovedNode> {
-    const body = JSON.stringify({ node });
-    return (await this.#ask({ method: "POST", path: "/cluster/remove", body })) as RemovedNode;
+  removeNode(node: string): Promise<RemovedNode> {
+    return call(this.#api, "POST /admin/cluster/remove", { body: { node } });
   }
 
   /**
    * Says what every node has of the logs and, with `confirm`, repairs what is wrong; the token has to be an operator's.
    */
   async repairCluster(options: RepairOptions = {}): Promise<readonly RepairedLog[]> {
-    const body = JSON.stringify(options);
-    const answer = await this.#ask({ method: "POST", path: "/cluster/repair", body });
-    return (answer as { logs: readonly RepairedLog[] }).logs;
-  }
-
-  async #act(id: string, verb: string, body?: string): Promise<AdminTask> {
-    const answer = await this.#ask({
-      method: "POST",
-      path: `${taskPath(id)}/${verb}`,
-      ...(body === undefined ? {} : { body }),
-    });
-    return (answer as { readonly task: AdminTask }).task;
-  }
-
-  async #bulk(verb: string, counter: string, body: object): Promise<BulkOutcome> {
-    const path = `/dead-letters/${verb}`;
-    const answer = await this.#ask({ method: "POST", path, body: JSON.stringify(body) });
-    const { [counter]: changed, ...rest } = answer as Record<string, unknown>;
-    return { ...rest, changed } as unknown as BulkOutcome;
+    return (await call(this.#api, "POST /admin/cluster/repair", { body: options })).logs;
   }
 }
-
-function jobPath(id: string): string {
-  return `/jobs/${encodeURIComponent(id)}`;
-}
-
-function taskPath(id: string): string {
-  return `/tasks/${encodeURIComponent(id)}`;
-}
-
-type FilterTexts = ReturnType<typeof filterTexts>;
-type GroupPage = ReplyOf<"GET /admin/failure-groups">;
 
 /** The conditions as texts, as they are in a query. */
 function filterTexts({ priority, ...filter }: TaskFilter) {
-  const { createdAfter, createdBefore, endedAfter, endedBefore, ...texts } = filter;
-  const text = (value: Date | string | number | undefined) =>
-    value === undefined ? undefined : textOf(value);
+  return { ...withTexts(filter), priority: priority?.toString() };
+}
+
+/** The same with texts in place of dates. */
+function withTexts<T extends object>(given: T): { [N in keyof T]: Exclude<T[N], Date> } {
+  const texts = Object.entries(given).map(([name, value]) => [
+    name,
+    value instanceof Date ? value.toISOString() : value,
+  ]);
+  return Object.fromEntries(texts);
+}
+
+type JobCount = Extract<ReplyOf<"POST /admin/jobs">, { readonly hasMore: boolean }>;
+
+function jobBody({ filter = {}, canary, ...options }: JobOptions) {
+  const body = { ...options, ...withTexts(filter) };
+  if (canary === undefined) return body;
+  const { first, factor, failurePercent }: CanaryOptions = canary === true ? {} : canary;
   return {
-    ...texts,
-    priority: text(priority),
-    createdAfter: text(createdAfter),
-    createdBefore: text(createdBefore),
-    endedAfter: text(endedAfter),
-    endedBefore: text(endedBefore),
+    ...body,
+    canary: true,
+    canaryFirst: first,
+    canaryFactor: factor,
+    canaryFailurePercent: failurePercent,
   };
-}
-
-function queryOf(
-  given: Readonly<Record<string, Date | string | number | undefined>>,
-): URLSearchParams {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(given)) {
-    if (value !== undefined) query.set(name, textOf(value));
-  }
-  return query;
-}
-
-/** The same group on two pages. */
-function addGroup(before: FailureGroup | undefined, group: FailureGroup): FailureGroup {
-  if (before === undefined) return group;
-  const counts = new Map(before.commands.map(({ command, count }) => [command, count]));
-  for (const { command, count } of group.commands) {
-    counts.set(command, (counts.get(command) ?? 0) + count);
-  }
-  const [last, first] =
-    Date.parse(before.lastSeen) >= Date.parse(group.lastSeen) ? [before, group] : [group, before];
-  const isOlder = Date.parse(first.firstSeen) < Date.parse(last.firstSeen);
-  return {
-    ...last,
-    count: before.count + group.count,
-    dlq: before.dlq + group.dlq,
-    failed: before.failed + group.failed,
-    firstSeen: isOlder ? first.firstSeen : last.firstSeen,
-    commands: [...counts].map(([command, count]) => ({ command, count })),
-    trend: last.trend.map((count, hour) => count + (first.trend[hour] ?? 0)),
-  };
-}
-
-function textOf(value: Date | string | number): string {
-  return value instanceof Date ? value.toISOString() : String(value);
 }

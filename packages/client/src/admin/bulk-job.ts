@@ -30,39 +30,3 @@ export interface CanaryOptions {
   /** The job stops when more of a stage fail again; default: 20. */
   readonly failurePercent?: number | undefined;
 }
-
-/** A bulk job as it is now. */
-export interface BulkJob {
-  readonly id: string;
-  readonly action: "replay" | "delete" | "cancel" | "move";
-  /** The queue that the tasks are moved to. */
-  readonly moveTo?: string;
-  readonly filter: Readonly<Record<string, string>>;
-  /** `stopped` is a canary that met too many failures. */
-  readonly state: "running" | "paused" | "done" | "aborted" | "stopped";
-  /** Why it is paused or has ended before its time. */
-  readonly reason?: string;
-  /** Who began it. */
-  readonly by: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  readonly ratePerSecond: number;
-  /** Tasks found, changed, and not changed so far. */
-  readonly matched: number;
-  readonly changed: number;
-  readonly failed: number;
-  /** The first of those that could not be changed, with the reason. */
-  readonly failures: readonly { readonly id: string; readonly code: string }[];
-  readonly canary?: {
-    readonly first: number;
-    readonly factor: number;
-    readonly failurePercent: number;
-    /** The stage whose outcome is waited for. */
-    readonly stage?: {
-      readonly size: number;
-      readonly waiting: number;
-      readonly succeeded: number;
-      readonly failedAgain: number;
-    };
-  };
-}

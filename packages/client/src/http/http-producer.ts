@@ -1,9 +1,9 @@
 /** The producer stream, spoken as requests to the HTTP API. */
 import { producer, textOf } from "@codeq/protocol/wire";
-import { asCodeqError } from "../codeq-error.ts";
+import { type AskApi, call } from "../api-calls.ts";
 import type { OpenOptions, SessionListener } from "../session.ts";
 import type { HttpApi } from "./http-api.ts";
-import { HttpSession, type Talk } from "./http-session.ts";
+import { HttpSession, orRefused, type Talk } from "./http-session.ts";
 
 type Event = producer.ProducerEvent;
 type Reply = producer.ServerEvent;
@@ -30,14 +30,15 @@ export function httpProducer(
   });
 }
 
-/** A request has one trace context, so tasks of different traces go in different ones. */
+/** A request has one trace context and one mode of keys, so tasks of different ones go in different requests. */
 async function createAll(tasks: readonly producer.CreateTask[], talk: Talk<Reply>): Promise<void> {
-  const byTrace = Map.groupBy(
+  const byHeaders = Map.groupBy(
     tasks,
-    ({ traceParent, traceState }) => `${traceParent} ${traceState}`,
+    ({ traceParent, traceState, idempotencyMode }) =>
+      `${idempotencyMode} ${traceParent} ${traceState}`,
   );
   const requests: Promise<void>[] = [];
-  for (const group of byTrace.values()) {
+  for (const group of byHeaders.values()) {
     for (let at = 0; at < group.length; at += batchMax) {
       requests.push(create(group.slice(at, at + batchMax), talk));
     }
@@ -48,42 +49,29 @@ async function createAll(tasks: readonly producer.CreateTask[], talk: Talk<Reply
 async function create(tasks: readonly producer.CreateTask[], talk: Talk<Reply>): Promise<void> {
   const [first] = tasks;
   if (first === undefined) return;
-  const { traceParent, traceState } = first;
-  const headers = traceParent === "" ? {} : { traceparent: traceParent, tracestate: traceState };
+  const { traceParent, traceState, idempotencyMode } = first;
+  const trace = traceParent === "" ? {} : { traceparent: traceParent, tracestate: traceState };
+  const mode = idempotencyMode === "" ? {} : { "codeq-idempotency-mode": idempotencyMode };
+  const headers = { ...trace, ...mode };
   const body = `{"tasks":[${tasks.map(itemOf).join(",")}]}`;
-  const answers = await answersTo(talk, { path: "/tasks/batch", body, headers }, tasks.length);
+  const { results } = await orRefused(
+    call((request) => talk.ask({ ...request, headers }), "POST /tasks/batch", { body }),
+    (error) => ({ results: tasks.map(() => error) }),
+  );
   const acks = tasks.map(({ seq }, index): producer.CreateAck => {
-    const { task, error = "", code = "" } = answers[index] ?? {};
-    const isOk = task !== undefined;
-    return { seq, ok: isOk, taskId: task?.id ?? "", errorMessage: error, errorCode: code };
+    const answer = results[index] ?? { error: "", code: "" };
+    const isOk = "task" in answer;
+    const { error, code } = isOk ? { error: "", code: "" } : answer;
+    const taskId = isOk ? answer.task.id : "";
+    const deduplicated = isOk && answer.deduplicated === true;
+    return { seq, ok: isOk, taskId, errorMessage: error, errorCode: code, deduplicated };
   });
   talk.reply({ case: "createAckBatch", value: { acks } });
 }
 
-interface CreateAnswer {
-  readonly task?: { readonly id: string };
-  readonly error?: string;
-  readonly code?: string;
-}
-
-/** A refusal of the whole request is one of every item. */
-async function answersTo(
-  talk: Talk<Reply>,
-  request: {
-    readonly path: string;
-    readonly body: string;
-    readonly headers: Record<string, string>;
-  },
-  count: number,
-): Promise<readonly CreateAnswer[]> {
-  try {
-    const answer = await talk.ask({ method: "POST", ...request });
-    return (answer as { readonly results: readonly CreateAnswer[] }).results;
-  } catch (thrown) {
-    const { code, message } = asCodeqError(thrown, "unavailable");
-    if (code === "unavailable") throw thrown;
-    return Array.from({ length: count }, () => ({ error: message, code }));
-  }
+function uniqueOf(task: producer.CreateTask): Record<string, string> {
+  const { uniqueKey: key, uniqueWhile, uniqueOn: on, uniqueFor, uniqueMaxWait: maxWait } = task;
+  return { key, while: uniqueWhile, on, for: uniqueFor, maxWait };
 }
 
 function itemOf(task: producer.CreateTask): string {
@@ -101,37 +89,30 @@ function itemOf(task: producer.CreateTask): string {
     tags: tags.length === 0 ? undefined : tags,
     timeoutSeconds: timeoutSeconds === 0 ? undefined : timeoutSeconds,
     ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
+    unique: task.uniqueKey === "" ? undefined : uniqueOf(task),
   });
   return `${fields.slice(0, -1)},"payload":${textOf(task.payload)}}`;
-}
-
-interface ResultAnswer {
-  readonly result: { readonly status: string; readonly result?: object; readonly error?: string };
-  readonly task: { readonly attempts?: number; readonly lastKnownLocation?: string };
 }
 
 async function result(
   { taskId, waitSeconds }: producer.AwaitResult,
   talk: Talk<Reply>,
 ): Promise<void> {
-  const path = `/tasks/${encodeURIComponent(taskId)}/result?waitSeconds=${waitSeconds}`;
+  const given = { params: { id: taskId }, query: { waitSeconds } };
+  const ask: AskApi = (request) => talk.ask({ ...request, waitMs: waitSeconds * 1000 });
+  const answer = await orRefused(call(ask, "GET /tasks/:id/result", given), (error) => error);
   const value = { ...producer.newTaskResult(), taskId };
-  try {
-    const { result: found, task } = (await talk.ask({
-      path,
-      waitMs: waitSeconds * 1000,
-    })) as ResultAnswer;
+  if ("error" in answer) {
+    value.errorCode = answer.code;
+    value.errorMessage = answer.error;
+  } else {
+    const { result: found, task } = answer;
     value.ok = true;
     value.status = found.status;
     value.resultJson = found.result === undefined ? "" : JSON.stringify(found.result);
     value.error = found.error ?? "";
     // An attempt that ended with a result did not come back, but it counts as an attempt.
     value.attempts = (task.attempts ?? 0) + (task.lastKnownLocation === "DLQ_SET" ? 0 : 1);
-  } catch (thrown) {
-    const { code, message } = asCodeqError(thrown, "unavailable");
-    if (code === "unavailable") throw thrown;
-    value.errorCode = code;
-    value.errorMessage = message;
   }
   talk.reply({ case: "taskResult", value });
 }

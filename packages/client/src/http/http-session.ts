@@ -27,6 +27,29 @@ export interface Talk<Reply> {
   readonly finishing: AbortSignal;
 }
 
+interface Refused {
+  readonly error: string;
+  readonly code: string;
+}
+
+export function isRefused(answer: object): answer is Refused {
+  return "error" in answer;
+}
+
+/** The answer to a request, or what stands for it when the server refuses the request. */
+export async function orRefused<T, R>(
+  asked: Promise<T>,
+  refused: (error: Refused) => R,
+): Promise<T | R> {
+  try {
+    return await asked;
+  } catch (thrown) {
+    const { code, message } = asCodeqError(thrown, "unavailable");
+    if (code === "unavailable") throw thrown;
+    return refused({ error: message, code });
+  }
+}
+
 export class HttpSession<Event, Reply> implements Session<Event> {
   readonly #parts: HttpSessionParts<Event, Reply>;
   readonly #cut = new AbortController();
@@ -101,7 +124,7 @@ export class HttpSession<Event, Reply> implements Session<Event> {
 
   #broke(error: CodeqError): void {
     if (this.#cut.signal.aborted) return;
-    // What only waited for news was told to stop.
+    // A request that only waited for news was aborted.
     if (this.#finishing.signal.aborted && error.code === "unavailable") return;
     this.cut();
     this.#parts.listener.ended({ how: error.retryable ? "lost" : "refused", error });

@@ -1,9 +1,11 @@
 /** The worker stream, spoken as requests to the HTTP API. */
+import type { ReplyOf } from "@codeq/protocol";
 import { textOf, type WireUint64, worker } from "@codeq/protocol/wire";
+import { type AskApi, call } from "../api-calls.ts";
 import { asCodeqError } from "../codeq-error.ts";
 import type { OpenOptions, SessionListener } from "../session.ts";
 import type { HttpApi } from "./http-api.ts";
-import { HttpSession, type Talk } from "./http-session.ts";
+import { HttpSession, isRefused, orRefused, type Talk } from "./http-session.ts";
 
 type Event = worker.WorkerEvent;
 type Reply = worker.ServerEvent;
@@ -38,30 +40,46 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
       return submitAll(event.value.results, talk);
     case "nack": {
       const { taskId, delaySeconds, reason, leaseToken } = event.value;
-      const { status, ...ack } = await tell(talk, taskId, "nack", {
-        delaySeconds,
-        reason,
-        leaseToken,
-      });
-      const value = { ...worker.newNackAck(), ...ack, dlq: status === "dlq" };
+      const answer = await orRefused(
+        call(talk.ask, "POST /tasks/:id/nack", {
+          params: { id: taskId },
+          body: { delaySeconds, reason, leaseToken: Number(leaseToken) },
+        }),
+        (error) => error,
+      );
+      const dlq = "status" in answer && answer.status === "dlq";
+      const value = { ...worker.newNackAck(), ...ackOf(event.value, answer), dlq };
       talk.reply({ case: "nackAck", value });
       return;
     }
     case "heartbeat": {
       const { taskId, extendSeconds, leaseToken, progress, logs } = event.value;
-      const { cancelled = false, ...ack } = await tell(talk, taskId, "heartbeat", {
-        extendSeconds,
-        leaseToken,
-        progress,
-        logs: logs.length === 0 ? undefined : logs,
-      });
-      talk.reply({ case: "heartbeatAck", value: { ...ack, cancelled } });
+      const answer = await orRefused(
+        call(talk.ask, "POST /tasks/:id/heartbeat", {
+          params: { id: taskId },
+          body: {
+            extendSeconds,
+            leaseToken: Number(leaseToken),
+            progress,
+            logs: logs.length === 0 ? undefined : logs,
+          },
+        }),
+        (error) => error,
+      );
+      const cancelled = "cancelled" in answer && answer.cancelled === true;
+      talk.reply({ case: "heartbeatAck", value: { ...ackOf(event.value, answer), cancelled } });
       return;
     }
     case "abandon": {
       const { taskId, interrupted, leaseToken } = event.value;
-      const value = await tell(talk, taskId, "abandon", { interrupted, leaseToken });
-      talk.reply({ case: "abandonAck", value });
+      const answer = await orRefused(
+        call(talk.ask, "POST /tasks/:id/abandon", {
+          params: { id: taskId },
+          body: { interrupted, leaseToken: Number(leaseToken) },
+        }),
+        (error) => error,
+      );
+      talk.reply({ case: "abandonAck", value: ackOf(event.value, answer) });
       return;
     }
     case "hello":
@@ -74,16 +92,15 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
 async function claim(ready: worker.Ready, talk: Talk<Reply>): Promise<void> {
   const { commands, leaseSeconds } = ready;
   const count = Math.min(ready.count, claimMax);
-  const now = JSON.stringify({ commands, leaseSeconds, count });
-  const later = JSON.stringify({ commands, leaseSeconds, waitSeconds: claimWaitSeconds });
+  const later = { commands, leaseSeconds, waitSeconds: claimWaitSeconds };
+  const wait: AskApi = (request) => talk.ask({ ...request, waitMs: claimWaitSeconds * 1000 });
   try {
-    const taken = await talk.ask({ method: "POST", path: "/tasks/claim/batch", body: now });
-    let tasks = (taken as { readonly tasks: readonly TaskAnswer[] } | undefined)?.tasks ?? [];
+    const body = { commands, leaseSeconds, count };
+    const taken = await call(talk.ask, "POST /tasks/claim/batch", { body });
+    let tasks = taken?.tasks ?? [];
     while (tasks.length === 0 && !talk.finishing.aborted) {
-      const waitMs = claimWaitSeconds * 1000;
-      const path = "/tasks/claim";
-      const one = await talk.ask({ method: "POST", path, body: later, waitMs });
-      tasks = one === undefined ? [] : [one as TaskAnswer];
+      const one = await call(wait, "POST /tasks/claim", { body: later });
+      tasks = one === undefined ? [] : [one];
     }
     if (tasks.length > 0) talk.reply({ case: "taskBatch", value: { tasks: tasks.map(taskOf) } });
   } catch (thrown) {
@@ -94,31 +111,18 @@ async function claim(ready: worker.Ready, talk: Talk<Reply>): Promise<void> {
   }
 }
 
-interface TaskAnswer {
-  readonly id: string;
-  readonly command: string;
-  readonly payload: string;
-  readonly priority?: number;
-  readonly webhook?: string;
-  readonly maxAttempts: number;
-  readonly status: string;
-  readonly workerId?: string;
-  readonly leaseUntil?: string;
-  readonly attempts?: number;
-  readonly tenantId?: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  readonly leaseToken?: number;
-  readonly traceParent?: string;
-  readonly traceState?: string;
-  readonly tags?: string[];
-  readonly replayOf?: string;
-  readonly timeoutSeconds?: number;
-}
+type Task = NonNullable<ReplyOf<"POST /tasks/claim">>;
 
-function taskOf({ createdAt, updatedAt, ...task }: TaskAnswer): worker.Task {
-  const createdAtMs = Date.parse(createdAt);
-  return { ...worker.newTask(), ...task, createdAtMs, updatedAtMs: Date.parse(updatedAt) };
+/** Fields that are missing, such as a priority of 0, have their default. */
+function taskOf({ createdAt, updatedAt, tags = [], ...fields }: Task): worker.Task {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return {
+    ...worker.newTask(),
+    ...Object.fromEntries(given),
+    tags: [...tags],
+    createdAtMs: Date.parse(createdAt),
+    updatedAtMs: Date.parse(updatedAt),
+  };
 }
 
 async function submitAll(results: readonly worker.Result[], talk: Talk<Reply>): Promise<void> {
@@ -129,27 +133,13 @@ async function submitAll(results: readonly worker.Result[], talk: Talk<Reply>): 
   await Promise.all(requests);
 }
 
-interface SubmitAnswer {
-  readonly error?: string;
-  readonly code?: string;
-}
-
 async function submit(results: readonly worker.Result[], talk: Talk<Reply>): Promise<void> {
   const body = `{"results":[${results.map(resultOf).join(",")}]}`;
-  let answers: readonly SubmitAnswer[];
-  try {
-    const answer = await talk.ask({ method: "POST", path: "/tasks/batch/results", body });
-    answers = (answer as { readonly results: readonly SubmitAnswer[] }).results;
-  } catch (thrown) {
-    const { code, message } = asCodeqError(thrown, "unavailable");
-    if (code === "unavailable") throw thrown;
-    answers = results.map(() => ({ error: message, code }));
-  }
-  const acks = results.map(({ taskId, leaseToken }, index): worker.ResultAck => {
-    const { error: errorMessage = "", code: errorCode = "" } = answers[index] ?? {};
-    const ok = answers[index]?.error === undefined;
-    return { taskId, ok, errorMessage, errorCode, leaseToken };
-  });
+  const { results: answers }: { readonly results: readonly object[] } = await orRefused(
+    call(talk.ask, "POST /tasks/batch/results", { body }),
+    (error) => ({ results: results.map(() => error) }),
+  );
+  const acks = results.map((each, index) => ackOf(each, answers[index] ?? {}));
   talk.reply({ case: "resultAckBatch", value: { acks } });
 }
 
@@ -159,28 +149,14 @@ function resultOf({ taskId, status, error, resultJson, leaseToken }: worker.Resu
   return status === "COMPLETED" ? `${fields.slice(0, -1)},"result":${result}}` : fields;
 }
 
-/** One of the verbs that concern a single task. */
-interface Told {
-  readonly status?: string | undefined;
-  readonly cancelled?: boolean | undefined;
+interface Attempt {
+  readonly taskId: string;
+  readonly leaseToken: WireUint64;
 }
 
-async function tell(
-  talk: Talk<Reply>,
-  taskId: string,
-  verb: "nack" | "heartbeat" | "abandon",
-  fields: Readonly<Record<string, unknown>> & { readonly leaseToken: WireUint64 },
-): Promise<worker.AbandonAck & Told> {
-  const { leaseToken } = fields;
-  const body = JSON.stringify({ ...fields, leaseToken: Number(leaseToken) });
-  try {
-    const path = `/tasks/${encodeURIComponent(taskId)}/${verb}`;
-    const answer = await talk.ask({ method: "POST", path, body });
-    const { status, cancelled } = (answer ?? {}) as Told;
-    return { taskId, ok: true, errorMessage: "", errorCode: "", leaseToken, status, cancelled };
-  } catch (thrown) {
-    const { code, message } = asCodeqError(thrown, "unavailable");
-    if (code === "unavailable") throw thrown;
-    return { taskId, ok: false, errorMessage: message, errorCode: code, leaseToken };
-  }
+/** The acknowledgement of a request about one attempt. */
+function ackOf({ taskId, leaseToken }: Attempt, answer: object): worker.ResultAck {
+  if (!isRefused(answer)) return { taskId, ok: true, errorMessage: "", errorCode: "", leaseToken };
+  const { error: errorMessage, code: errorCode } = answer;
+  return { taskId, ok: false, errorMessage, errorCode, leaseToken };
 }

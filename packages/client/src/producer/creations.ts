@@ -66,7 +66,7 @@ export class Creations {
   readonly #waiting = new Fifo<Creation>();
   /**
    * By the number that they were sent with, from 1 on. A number is given out again when it was
-   * answered, not when nobody waits for the answer any more: the answer may still come.
+   * answered, not when the caller has stopped waiting: the answer may still come.
    */
   readonly #sent: (Creation | undefined)[] = [undefined];
   readonly #freeNumbers: number[] = [];

@@ -3,7 +3,12 @@ import { limits } from "@codeq/protocol";
 import { CodeqError, messageOf } from "../codeq-error.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import { validate } from "../standard-schema.ts";
-import { checkMaxAttempts, checkPriority, type TaskDefinition } from "../task.ts";
+import {
+  checkMaxAttempts,
+  checkPriority,
+  type TaskDefinition,
+  type UniqueOptions,
+} from "../task.ts";
 import type { TraceContext } from "../trace-context.ts";
 import type { CreateFields } from "./creations.ts";
 import type { Run } from "./run.ts";
@@ -23,6 +28,13 @@ export interface EnqueueOptions {
    * client makes a key for every call, so that it can try again when an answer is missing.
    */
   readonly idempotencyKey?: string | undefined;
+  /**
+   * What a key does whose first request had another input: `strict` refuses this one, `first` gives the first
+   * task. Default: the setting of the server, which is `strict` unless it was changed.
+   */
+  readonly idempotencyMode?: "strict" | "first" | undefined;
+  /** One task at a time for a key. Default: the `unique` of the task. */
+  readonly unique?: UniqueOptions | undefined;
   /**
    * How long a worker may take for one attempt, in whole seconds (fractions are rounded up). Then
    * `ctx.signal` is aborted and the server retries the task, or makes it a dead letter with the error `TIMEOUT`.
@@ -93,6 +105,8 @@ export function createFields(
     webhook: options.webhook ?? "",
     maxAttempts: maxAttempts ?? 0,
     idempotencyKey: keyOf(options) ?? more.ownKey,
+    idempotencyMode: options.idempotencyMode ?? "",
+    ...uniqueFields(options.unique ?? definition.unique, more.payload),
     runAtMs: options.runAt === undefined ? undefined : momentOf(options.runAt),
     delaySeconds: secondsOf(options, "delay", limits.delaySecondsMax),
     traceParent: more.trace?.traceparent ?? "",
@@ -101,6 +115,35 @@ export function createFields(
     timeoutSeconds: secondsOf(options, "executionTimeout", limits.timeoutSecondsMax),
     ttlSeconds: secondsOf(options, "ttl", limits.ttlSecondsMax),
   };
+}
+
+type UniqueFields = Pick<
+  CreateFields,
+  "uniqueKey" | "uniqueWhile" | "uniqueOn" | "uniqueFor" | "uniqueMaxWait"
+>;
+
+const noUnique: UniqueFields = {
+  uniqueKey: "",
+  uniqueWhile: "",
+  uniqueOn: "",
+  uniqueFor: "",
+  uniqueMaxWait: "",
+};
+
+function uniqueFields(unique: UniqueOptions | undefined, payload: string): UniqueFields {
+  if (unique === undefined) return noUnique;
+  const { key: given, while: uniqueWhile = "", on: uniqueOn = "" } = unique;
+  const uniqueKey = typeof given === "string" ? given : given(JSON.parse(payload));
+  const max = limits.uniqueKeyCharsMax;
+  if (typeof uniqueKey !== "string" || uniqueKey === "" || uniqueKey.length > max) {
+    throw new CodeqError("invalid_option", `invalid unique.key: 1 to ${max} characters`);
+  }
+  const lengthOf = (name: "for" | "maxWait"): string => {
+    const length = unique[name];
+    return length === undefined ? "" : `${Math.ceil(toMs(length, `unique.${name}`))}ms`;
+  };
+  const [uniqueFor, uniqueMaxWait] = [lengthOf("for"), lengthOf("maxWait")];
+  return { uniqueKey, uniqueWhile, uniqueOn, uniqueFor, uniqueMaxWait };
 }
 
 const noTags: string[] = [];

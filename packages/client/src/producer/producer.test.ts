@@ -36,7 +36,15 @@ function setup(options: Pick<ClientOptions, "token"> = {}) {
 }
 
 function ack(seq: wire.CreateTask["seq"], more: Partial<wire.CreateAck> = {}): wire.ServerEvent {
-  const value = { seq, ok: true, taskId: `t${seq}`, errorMessage: "", errorCode: "", ...more };
+  const value = {
+    seq,
+    ok: true,
+    taskId: `t${seq}`,
+    errorMessage: "",
+    errorCode: "",
+    deduplicated: false,
+    ...more,
+  };
   return { case: "createAck", value };
 }
 
@@ -308,6 +316,16 @@ test("a token that cannot be had is told as such, and asked for again", async ()
   assert.ok(asked > 1);
 });
 
+/** What a task without these options has. */
+const unset = {
+  idempotencyMode: "",
+  uniqueKey: "",
+  uniqueWhile: "",
+  uniqueOn: "",
+  uniqueFor: "",
+  uniqueMaxWait: "",
+};
+
 test("every option arrives where it belongs", async () => {
   const { server, client, open } = setup();
   const resize = task("resize", { priority: 3, retry: { maxAttempts: 7 } });
@@ -332,6 +350,7 @@ test("every option arrives where it belongs", async () => {
     seq: 1,
     tags: [],
     timeoutSeconds: 0,
+    ...unset,
     ttlSeconds: 0,
     command: "resize",
     payload: '{"a":1}',
@@ -348,6 +367,7 @@ test("every option arrives where it belongs", async () => {
     seq: 2,
     tags: ["red", "blue"],
     timeoutSeconds: 90,
+    ...unset,
     ttlSeconds: 3600,
     command: "resize",
     payload: '{"a":2}',
@@ -363,7 +383,14 @@ test("every option arrives where it belongs", async () => {
 });
 
 function result(taskId: string, more: Partial<wire.TaskResult> = {}): wire.ServerEvent {
-  const ok = { ok: true, errorMessage: "", errorCode: "", status: "COMPLETED", error: "" };
+  const ok = {
+    ok: true,
+    errorMessage: "",
+    errorCode: "",
+    deduplicated: false,
+    status: "COMPLETED",
+    error: "",
+  };
   return {
     case: "taskResult",
     value: { taskId, ...ok, resultJson: "", attempts: 0, artifacts: [], ...more },
@@ -464,7 +491,7 @@ test("of many, those that are not stored are told apart", async () => {
   const items = ["a", "b", "a"].map((key, n) => ({ input: n, idempotencyKey: key }));
   await assert.rejects(server.client.enqueueMany(note, items), (error: CodeqError) => {
     assert.equal(error.code, "some_refused");
-    assert.equal(error.message, "1 of 3 tasks are not stored: idempotency key reused");
+    assert.match(error.message, /^1 of 3 tasks are not stored: idempotency key reused/);
     const { outcomes } = error as CodeqError & { outcomes: readonly { ok: boolean }[] };
     assert.deepEqual(
       outcomes.map(({ ok }) => ok),

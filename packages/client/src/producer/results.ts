@@ -46,7 +46,7 @@ const waitSeconds = 60;
 export class Results {
   readonly #parts: ResultsParts;
   readonly #awaited = new IdTable<Awaited>();
-  /** Those that have to be asked for on this session, and some that nobody waits for any more. */
+  /** Results that have to be asked for on this session, and some whose callers have stopped waiting. */
   #unasked = new Fifo<Awaited>();
   #asked = 0;
   #isScheduled = false;
@@ -100,7 +100,7 @@ export class Results {
   answered(result: producer.TaskResult): void {
     const { taskId, ok, errorCode, errorMessage } = result;
     const awaited = this.#awaited.get(taskId);
-    // Nobody waits any more, or the answer is to an earlier question that was given up.
+    // No caller waits any more, or the answer is to an earlier question that was given up.
     if (awaited === undefined || !awaited.isAsked) return;
     if (ok) this.#settle(awaited, { value: result });
     else if (errorCode === "result_not_found") this.#ask(awaited);

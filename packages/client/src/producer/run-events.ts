@@ -1,42 +1,7 @@
 /** What happens to a task, read from the server's feed. */
-import type { Artifact } from "../artifact.ts";
+import type { Artifact, RunEvent, RunStatus } from "../api-types.ts";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
 import type { ServerSentEvent } from "../http/http-core.ts";
-import type { RunStatus } from "./run.ts";
-
-/** Something that happened to a task. */
-export interface RunEvent {
-  readonly event:
-    | "created"
-    | "promoted"
-    | "replayed"
-    | "edited"
-    | "claimed"
-    | "completed"
-    | "failed"
-    | "retried"
-    | "released"
-    | "lease_expired"
-    | "progress"
-    | "log";
-  /** When, as in RFC 3339. */
-  readonly time: string;
-  readonly taskId: string;
-  readonly command: string;
-  /** Which attempt it is about, from 1 on. */
-  readonly attempt: number;
-  readonly workerId?: string;
-  /** Of `progress`: how far the work has come, from 0 to 100, and what is being done. */
-  readonly percent?: number;
-  readonly text?: string;
-  /** Of `log`: what the worker wrote. */
-  readonly lines?: readonly string[];
-  /** Of `failed` and `retried`. */
-  readonly reason?: string;
-  readonly how?: string;
-  /** How long until the task is ready again. */
-  readonly delaySeconds?: number;
-}
 
 /** The result of a task. */
 export interface RunResult {
@@ -52,13 +17,13 @@ export interface RunResult {
   readonly completedAt: string;
 }
 
-/** The first one is the task as it is when somebody begins to watch, the last one its result. */
+/** The first update is the task as it is at the beginning of the watch, the last one is its result. */
 export type TaskUpdate =
   | { readonly event: "task"; readonly task: RunStatus }
   | RunEvent
   | RunResult;
 
-/** What the feed of a task tells, up to its end. It throws when the feed ends before the task. */
+/** The updates in the feed of a task, up to its end. It throws when the feed ends before the task. */
 export async function* updatesIn(
   taskId: string,
   events: AsyncIterable<ServerSentEvent>,

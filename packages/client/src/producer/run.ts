@@ -1,12 +1,12 @@
 /** A task that was enqueued, and how to get its result. */
 import { type producer, textOf } from "@codeq/protocol/wire";
+import type { RunStatus, TaskExplanation } from "../api-types.ts";
 import type { RunArtifact } from "../artifact.ts";
 import { TaskFailedError } from "../codeq-error.ts";
 import { type Duration, toMs } from "../duration.ts";
 import { outputFromJson } from "../json-text.ts";
 import { validate } from "../standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
-import type { TaskAttempt, TaskExplanation } from "./explanation.ts";
 import type { WaitOptions } from "./results.ts";
 import type { TaskUpdate } from "./run-events.ts";
 
@@ -71,37 +71,6 @@ export interface Run<Output> {
   explain(): Promise<TaskExplanation>;
 }
 
-/** A task as its producer sees it. */
-export interface RunStatus {
-  readonly id: string;
-  /** The name of the task, as it was enqueued or moved to since. */
-  readonly command: string;
-  /** `PENDING` waits, `IN_PROGRESS` is at a worker, the others have ended. */
-  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
-  /** When a delayed task may be claimed. */
-  readonly runAt?: string;
-  /** Who has it. */
-  readonly workerId?: string;
-  /** Attempts that came back; 0 when it is left out. */
-  readonly attempts?: number;
-  readonly maxAttempts: number;
-  readonly priority?: number;
-  readonly tags?: readonly string[];
-  /** The last failure. */
-  readonly error?: string;
-  /** Moments are texts, as in RFC 3339. */
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  /** The last 20 attempts and the one under way, the oldest first; left out when there was none. */
-  readonly attemptHistory?: readonly TaskAttempt[];
-  /** How many there were before. */
-  readonly attemptsOmitted?: number;
-  /** How far the work has come, as its worker last said. */
-  readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
-  /** What its workers wrote, the last lines. */
-  readonly logs?: readonly { readonly at: string; readonly text: string }[];
-}
-
 /** How a task is cancelled. */
 export interface CancelOptions {
   /** How long the worker of a running task gets to stop. Default: 30 seconds. */
@@ -117,21 +86,21 @@ interface RunVerbs {
   readonly cancel: Cancel;
   readonly artifacts: (taskId: string) => Promise<readonly RunArtifact[]>;
   readonly events: (taskId: string, signal: AbortSignal | undefined) => AsyncGenerator<TaskUpdate>;
-  /** A request about the task: what it is itself, or something below it. */
-  readonly ask: (taskId: string, what: "" | "/explain") => Promise<unknown>;
+  readonly status: (taskId: string) => Promise<RunStatus>;
+  readonly explain: (taskId: string) => Promise<TaskExplanation>;
 }
 
 export function createRun<Output>(
   definition: TaskDefinition,
   id: string,
-  { wait, cancel, ask, artifacts, events }: RunVerbs,
+  { wait, cancel, status, explain, artifacts, events }: RunVerbs,
 ): Run<Output> {
   return {
     cancel: (options = {}) => cancel(id, options),
     artifacts: () => artifacts(id),
     events: ({ signal } = {}) => events(id, signal),
-    status: async () => (await ask(id, "")) as RunStatus,
-    explain: async () => (await ask(id, "/explain")) as TaskExplanation,
+    status: () => status(id),
+    explain: () => explain(id),
     id,
     task: definition.name,
     result: async ({ timeout, signal } = {}) => {
@@ -152,7 +121,6 @@ async function parse({ name, output: schema }: TaskDefinition, output: unknown):
 }
 
 /** The body of a request to cancel a task. */
-export function graceBody({ grace }: CancelOptions): string {
-  if (grace === undefined) return "{}";
-  return JSON.stringify({ graceSeconds: Math.ceil(toMs(grace, "grace") / 1000) });
+export function graceBody({ grace }: CancelOptions): { readonly graceSeconds?: number } {
+  return grace === undefined ? {} : { graceSeconds: Math.ceil(toMs(grace, "grace") / 1000) };
 }

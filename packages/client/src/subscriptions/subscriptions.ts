@@ -5,10 +5,10 @@ import { type Duration, toMs, toSeconds } from "../duration.ts";
 import type { Runtime } from "../runtime.ts";
 import { type ListenOptions, type WakeUp, WakeUps } from "./wake-ups.ts";
 
-/** Who is told when a queue has work: every subscriber, one of a group by turns, or one by the minute. */
+/** Which subscribers are notified when a queue has work: all, one of a group by turns, or one by the minute. */
 export type DeliveryMode = "fanout" | "group" | "hash";
 
-/** What to be told of, and where. */
+/** The queues to be notified of, and the URL. */
 export interface SubscribeOptions {
   /** The URL that gets a POST when a queue has work. */
   readonly url: string;

@@ -1,6 +1,6 @@
 /**
  * Notifications inside this process: a port that receives them, a subscription that is kept alive for as long
- * as somebody listens, and a promise for callers that wait. What arrives while nobody waits is kept, once.
+ * as the port is open, and a promise for callers that wait. A notification without a waiting caller is kept, once.
  */
 import { CodeqError } from "../codeq-error.ts";
 import { type Duration, toMs } from "../duration.ts";
@@ -14,7 +14,7 @@ export interface ListenOptions extends SubscribeOptions {
   readonly port: number;
   /** The address to listen on. Default: all addresses of this machine. */
   readonly host?: string | undefined;
-  /** The secret that the server signs with, or all that may be valid; without, anybody may wake. */
+  /** The secret that the server signs with, or all that may be valid; without it, anyone may wake the process. */
   readonly secret?: string | readonly string[] | undefined;
 }
 

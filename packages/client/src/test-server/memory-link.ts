@@ -131,6 +131,9 @@ class ServerEnd implements GrpcStream {
   /** There is no connection that could be given up. */
   holdConnection(): void {}
 
+  /** Messages come whole. */
+  readonly cutForRoom = (): void => {};
+
   send(bytes: Uint8Array): boolean {
     if (this.#isOver) return false;
     this.#client.message(Buffer.from(bytes));

@@ -298,3 +298,74 @@ test("files of a handler belong to the result, and the producer reads them", asy
   );
   await worker.close();
 });
+
+test("a year of firings takes no time, and handlers see what they run for", async () => {
+  await using server = await testServer({ startAt: new Date(Date.UTC(2026, 0, 1)), shards: 2 });
+  const seen: string[] = [];
+  server.client.worker(
+    count.handle((n, ctx) => {
+      seen.push(ctx.schedule?.scheduledFor.toISOString() ?? "");
+      return n;
+    }),
+  );
+  const { schedules } = server;
+  const options = { input: 7, cron: "30 2 * * *", tz: "Europe/Paris", overlap: "allow" } as const;
+  await schedules.put("nightly", count, options);
+  for (let day = 0; day < 365; day++) {
+    await server.advance("1d");
+    await server.runUntilIdle({ within: 0 });
+  }
+  assert.equal(seen.length, 365);
+  assert.ok(seen.includes("2026-03-29T01:00:00.000Z"));
+  const schedule = await schedules.get("nightly");
+  assert.deepEqual([schedule.fired, schedule.live], [365, 0]);
+});
+
+test("sync makes the schedules of a prefix what a list says", async () => {
+  await using server = await testServer({ startAt: new Date(Date.UTC(2026, 0, 1)) });
+  const { schedules } = server;
+  await schedules.put("other", count, { input: 1, every: "1h" });
+  const invoices = { id: "billing-invoices", task: count, input: 1, cron: "0 6 1 * *" };
+  const reminders = { id: "billing-reminders", task: count, input: 2, every: "1h" } as const;
+  const first = await schedules.sync("billing-", [invoices, reminders]);
+  assert.deepEqual(first.created, ["billing-invoices", "billing-reminders"]);
+  const second = await schedules.sync("billing-", [{ ...invoices, input: 3 }]);
+  assert.deepEqual([second.changed, second.deleted], [["billing-invoices"], ["billing-reminders"]]);
+  assert.deepEqual((await schedules.sync("billing-", [{ ...invoices, input: 3 }])).unchanged, [
+    "billing-invoices",
+  ]);
+  const ids = [];
+  for await (const { id } of schedules.list()) ids.push(id);
+  assert.deepEqual(ids, ["billing-invoices", "other"]);
+  await assert.rejects(
+    schedules.sync("billing-", [{ ...invoices, id: "x" }]),
+    /does not begin with billing-/,
+  );
+});
+
+test("a schedule is paused, resumed, run, backfilled, explained and previewed", async () => {
+  await using server = await testServer({ startAt: new Date(Date.UTC(2026, 0, 1, 12)) });
+  const { schedules } = server;
+  await schedules.put("hourly", count, { input: 1, every: "1h", overlap: "allow" });
+  const paused = await schedules.pause("hourly", "deploy");
+  assert.equal(paused.paused?.reason, "deploy");
+  await server.advance("3h");
+  assert.equal((await schedules.resume("hourly")).skipped.paused, 3);
+  const span = { from: new Date(Date.UTC(2026, 0, 1, 13)), until: server.now };
+  assert.equal(await schedules.countBackfill("hourly", span), 3);
+  const job = await schedules.backfill("hourly", span);
+  assert.equal(job.action, "backfill");
+  await server.advance("10s");
+  assert.equal(await schedules.countBackfill("hourly", span), 0);
+  await schedules.runNow("hourly");
+  const kinds = (await schedules.runs("hourly")).map(({ kind }) => kind).sort();
+  assert.deepEqual(kinds, ["backfill", "backfill", "backfill", "manual", "skipped"]);
+  const found = await server.client.admin.findTasks({ schedule: "hourly" });
+  assert.equal(found.tasks.length, 4);
+  const why = await schedules.explain("hourly", new Date(Date.UTC(2026, 0, 1, 16)));
+  assert.equal(why.outcome, "planned");
+  const [next] = await schedules.preview({ cron: "30 2 * * *", tz: "Europe/Paris" }, 1);
+  assert.equal(next?.local, "2026-01-02 02:30");
+  await schedules.delete("hourly");
+  await assert.rejects(schedules.get("hourly"), { code: "schedule_not_found" });
+});

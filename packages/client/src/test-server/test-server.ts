@@ -13,6 +13,7 @@ import type { StreamMethod } from "../grpc/grpc-session.ts";
 import { HttpApi } from "../http/http-api.ts";
 import { producerMethod } from "../producer/producer.ts";
 import type { Listen, Runtime } from "../runtime.ts";
+import type { Schedules } from "../schedules/schedules.ts";
 import type { SessionListener } from "../session.ts";
 import type { Transports } from "../transports.ts";
 import { TaskWorker, workerMethod } from "../worker/worker.ts";
@@ -94,6 +95,11 @@ export class TestServer implements AsyncDisposable {
     this.client = this.newClient();
   }
 
+  /** The schedules of the server: `advance("365d")` fires a year of them. */
+  get schedules(): Schedules {
+    return this.client.schedules;
+  }
+
   /** What the clock shows. */
   get now(): Date {
     return new Date(this.#world.clock.nowMs());
@@ -128,7 +134,7 @@ export class TestServer implements AsyncDisposable {
   /**
    * Lets the workers work until no task is left for them: time moves on to retries, delayed tasks and
    * the ends of leases as they come. Tasks that are due later than `within` are left alone. Rejects
-   * when tasks are left that nobody takes.
+   * when tasks are left that no worker takes.
    */
   async runUntilIdle({ within = "1d" }: IdleOptions = {}): Promise<void> {
     const { clock } = this.#world;

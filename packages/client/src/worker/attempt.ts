@@ -28,9 +28,9 @@ export class Attempt {
   beatMs: number;
   state: "waiting" | "running" | "finished" = "waiting";
   isLeaseKept = false;
-  /** What is to be told to the server; undefined until that is known. */
+  /** The outcome to send to the server; undefined until it is known. */
   report: Report | undefined;
-  /** What is to be told to listeners when the server has it. */
+  /** What to report to listeners when the server has the outcome. */
   ended: AttemptEnd | undefined;
   /** What the handler said and the server has not heard. */
   progress: worker.Progress | undefined;
@@ -74,7 +74,7 @@ export class Attempt {
     return { progress, logs };
   }
 
-  /** Made when somebody asks for it: most handlers do not. */
+  /** Created when the handler asks for it: most handlers do not. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();

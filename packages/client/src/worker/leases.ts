@@ -53,7 +53,7 @@ export class Leases {
     this.#arm();
   }
 
-  /** The handler has ended: what it said last is told before what came of it. */
+  /** The handler has ended: its last report is sent before its outcome. */
   tellNews(attempt: Attempt): void {
     if (attempt.isLeaseKept && attempt.hasNews) this.#beat(attempt);
   }

@@ -50,7 +50,7 @@ const batchMax = 1000;
 /** An event may have 4 MiB; a character may have three bytes. */
 const batchCharsMax = 1024 * 1024;
 const fieldsChars = 512;
-/** The lease is somebody else's, or nobody's: what a repeat of an outcome that worked is told. */
+/** The lease is over or belongs to another worker: the answers to a repeat of an outcome that was accepted. */
 const overtaken: ReadonlySet<string> = new Set(["not_owner", "not_in_progress", "task_unknown"]);
 
 export class Outbox {

@@ -1,10 +1,10 @@
 /**
- * What is to be told to the server about an attempt.
+ * The outcome of an attempt, as the server gets it.
  *
  *   completed   the output is the result of the task
  *   failed      the task has failed and is not retried
- *   retry       this attempt failed; the server gives it to somebody again, or buries it
- *   hand back   nobody tried it to the end; it is ready again and no attempt is counted
+ *   retry       this attempt failed; the server retries the task, or makes it a dead letter
+ *   hand back   the attempt was not finished; the task is ready again and no attempt is counted
  */
 import { limits } from "@codeq/protocol";
 import type { WireUint64, worker } from "@codeq/protocol/wire";
@@ -66,7 +66,7 @@ export function outcomeOf(
     const delay = typeof retryDelay === "function" ? retryDelay(attempt, error) : retryDelay;
     return { kind: "retry", delaySeconds: secondsOf(toMs(delay, "retry delay")), reason };
   } catch (broken) {
-    // The handler's error must not be hidden by one in the choice of the delay; both are told.
+    // The handler's error must not be hidden by one in the choice of the delay; both are reported.
     const text = `${reason} (retry.delay failed: ${messageOf(broken)})`;
     return { kind: "retry", delaySeconds: 0, reason: text.slice(0, limits.reasonCharsMax) };
   }

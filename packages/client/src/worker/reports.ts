@@ -82,7 +82,7 @@ export class Reports {
     this.#warning({ code: "server_error", message: `${error.message} (${error.code})` });
   }
 
-  /** Without a listener it is told once for as long as it lasts. */
+  /** Without a listener a problem is reported once for as long as it lasts. */
   connection(problem: CodeqError | undefined): void {
     this.#failures = problem === undefined ? 0 : this.#failures + 1;
     if (this.#tell(this.#on.connection, problem) || problem === undefined) return;
@@ -109,7 +109,7 @@ export class Reports {
     this.#warn(`CODEQ_${warning.code.toUpperCase()}`, warning.message);
   }
 
-  /** False when nobody listens. */
+  /** False when there is no listener. */
   #tell<Args extends readonly unknown[]>(
     listener: ((...args: Args) => void) | undefined,
     ...args: Args

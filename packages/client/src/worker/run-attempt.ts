@@ -1,5 +1,6 @@
 /** Runs the handler of an attempt and says what came of it. Never throws. */
-import type { Artifact, UploadedFile } from "../artifact.ts";
+import type { Artifact } from "../api-types.ts";
+import type { UploadedFile } from "../artifact.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { eventBytesMax } from "../grpc/grpc-session.ts";
 import { JsonText, outputToJson } from "../json-text.ts";
@@ -86,7 +87,7 @@ const stops: ReadonlySet<string> = new Set(["worker_closing", "lease_lost", "tas
 
 function outcomeOfFailure(attempt: Attempt, error: unknown): Outcome {
   const reason = attempt.abortReason;
-  // It did not fail: it was told to stop.
+  // The handler did not fail: it was stopped.
   if (reason !== undefined && stops.has(reason.code)) return handBack;
   const { definition } = attempt.handler;
   return outcomeOf(reason ?? error, definition, attempt.number);
@@ -104,6 +105,7 @@ class AttemptContext implements TaskContext {
   readonly priority: number;
   readonly tags: readonly string[];
   readonly replayOf: string;
+  readonly schedule: TaskContext["schedule"];
   readonly fencingToken: number;
   readonly trace: TraceContext | undefined;
   readonly progress: TaskContext["progress"];
@@ -120,6 +122,8 @@ class AttemptContext implements TaskContext {
     this.priority = attempt.task.priority;
     this.tags = attempt.task.tags;
     this.replayOf = attempt.task.replayOf;
+    const { scheduleId: id, scheduledForMs } = attempt.task;
+    this.schedule = id === "" ? undefined : { id, scheduledFor: new Date(Number(scheduledForMs)) };
     this.fencingToken = Number(attempt.leaseToken);
     this.trace = attempt.trace;
     this.progress = (fraction, note) => {

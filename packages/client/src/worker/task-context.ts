@@ -1,5 +1,6 @@
 /** What a handler and the middleware around it know of the task that they run. */
-import type { Artifact, ArtifactContent } from "../artifact.ts";
+import type { Artifact } from "../api-types.ts";
+import type { ArtifactContent } from "../artifact.ts";
 import type { TraceContext } from "../trace-context.ts";
 
 /** The task that a handler runs: the second argument of every handler. */
@@ -23,6 +24,8 @@ export interface TaskContext {
    * task that was replayed with changes. Empty for any other task.
    */
   readonly replayOf: string;
+  /** The schedule that created the task, and the instant that it was created for; undefined for other tasks. */
+  readonly schedule: { readonly id: string; readonly scheduledFor: Date } | undefined;
   /** 0 to 9, as it was enqueued. */
   readonly priority: number;
   /** When the server took the task, by its clock. */

@@ -1,4 +1,4 @@
-/** What a worker can be told, and what it tells. */
+/** The options and the events of a worker. */
 import { limits } from "@codeq/protocol";
 import { CodeqError } from "../codeq-error.ts";
 import type { Duration } from "../duration.ts";
@@ -13,7 +13,7 @@ export interface WorkerOptions {
   readonly maxTasks?: number | undefined;
   /** Runs around every handler, the first outermost. */
   readonly middleware?: readonly Middleware[] | undefined;
-  /** What happens, for logs and metrics. What nobody listens for is told as a warning of the process. */
+  /** Events, for logs and metrics. A problem without a listener becomes a warning of the process. */
   readonly on?: WorkerListeners | undefined;
   /** The name of the worker; two workers need two names. Default: made from host and process. */
   readonly name?: string | undefined;
@@ -24,7 +24,7 @@ export interface WorkerOptions {
 }
 
 /**
- * Functions that are told what happens in a worker.
+ * Functions that are called for events of a worker.
  *
  * ```ts
  * const on: WorkerListeners = {
@@ -84,7 +84,7 @@ export interface Worker extends AsyncDisposable {
   readonly done: Promise<void>;
   /**
    * Stops asking for tasks, lets the running ones finish, and hands back those that have not finished
-   * within the grace, without an attempt being counted. Rejects when the server could not be told.
+   * within the grace, without an attempt being counted. Rejects when the server cannot be reached.
    */
   close(options?: CloseOptions): Promise<void>;
 }

@@ -93,6 +93,8 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
     tags: [],
     replayOf: "",
     timeoutSeconds: 0,
+    scheduleId: "",
+    scheduledForMs: 0,
     ...more,
   };
 }

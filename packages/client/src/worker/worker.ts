@@ -9,7 +9,8 @@
  * acknowledged how it ended, through any number of connections.
  */
 import { worker } from "@codeq/protocol/wire";
-import type { Artifact, UploadedFile } from "../artifact.ts";
+import type { Artifact } from "../api-types.ts";
+import type { UploadedFile } from "../artifact.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { Connection, type Next, type TokenSource } from "../connection.ts";
 import { inWords, toMs, toSeconds } from "../duration.ts";
@@ -57,9 +58,9 @@ interface Limit {
   readonly error: CodeqError;
 }
 
-/** How long a handler that was told to stop may go on before it is given up. */
+/** How long a handler that was aborted may go on before it is given up. */
 const stopMsMax = 5_000;
-/** How long a closing worker waits for the acknowledgements of what it has to tell. */
+/** How long a closing worker waits for the acknowledgements of its outcomes. */
 const endMsMax = 10_000;
 const graceDefault = "10s";
 /** Refusals of a Ready that another one would meet as well. */
@@ -160,7 +161,7 @@ export class TaskWorker implements Worker {
     return this.#turnover;
   }
 
-  /** As if the process ended: the server hears nothing more, and handlers are told to stop. */
+  /** As if the process ended: the server hears nothing more, and handlers are aborted. */
   crash(): void {
     this.#abortAll(new CodeqError("lease_lost", "the worker crashed"));
     this.#stop();
@@ -265,7 +266,7 @@ export class TaskWorker implements Worker {
 
   #flush(): void {
     if (!this.#connection.isOpen) {
-      // A worker that is closing and has something to tell after all.
+      // A closing worker still has an outcome to send.
       if (this.#outbox.size > 0) this.#connection.connect();
       return;
     }
@@ -369,7 +370,7 @@ export class TaskWorker implements Worker {
     return { afterMs: ownMs, error: new CodeqError("handler_timeout", text, { taskId }) };
   }
 
-  /** The handler is told to stop when its time is over, and given up when it does not. */
+  /** The handler is aborted when its time is over, and given up when it does not end. */
   #limit(attempt: Attempt, { afterMs, error }: Limit): void {
     const { clock } = this.#parts.runtime;
     attempt.cancelTimeout = clock.after(afterMs, () => {
@@ -381,7 +382,7 @@ export class TaskWorker implements Worker {
     });
   }
 
-  /** The handler goes on, but nobody waits for it. */
+  /** The handler goes on, but the worker does not wait for it. */
   #giveUp(attempt: Attempt, outcome: Outcome): void {
     if (attempt.state !== "running") return;
     this.#parts.reports.stuck(attempt, stopMsMax);

@@ -1,4 +1,4 @@
-/** Files that the browser makes of what the page knows. */
+/** Files that the browser saves. */
 
 export function download(name: string, type: string, text: string): void {
   saveBlob(name, new Blob([text], { type }));
@@ -19,7 +19,7 @@ export function csvOf(header: readonly string[], rows: readonly (readonly Cell[]
   return `${[header, ...rows].map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 }
 
-/** A cell that begins like a formula would be run by a spreadsheet. */
+/** A spreadsheet would run a cell that begins like a formula. */
 function cell(value: Cell): string {
   const text = String(value ?? "");
   const plain = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;

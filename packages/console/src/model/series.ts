@@ -25,7 +25,7 @@ const steps: Readonly<
   "7d": { stepMs: 3_600_000, count: 168, resolution: "hour" },
 };
 
-/** Of one queue, or of all. */
+/** The rates of one queue; of all queues without a name. */
 export function useSeries(range: Range, queue = ""): Answer<readonly RatePoint[]> {
   const { resolution } = steps[range];
   const query = { resolution };
@@ -38,11 +38,11 @@ export function useSeries(range: Range, queue = ""): Answer<readonly RatePoint[]
   return { ...answer, data: answer.data && pointsOf(answer.data, range, Date.now()) };
 }
 
-/** The trends of this many queues are asked for at once. */
+/** Queues in one request for trends. */
 const trendsMax = 100;
 let wanted = new Map<string, PromiseWithResolvers<readonly number[]>>();
 
-/** What a queue completed in each of the last 30 minutes. */
+/** Completed tasks in each of the last 30 minutes. */
 export function useTrend(queue: string): Answer<readonly number[]> {
   const of = useStore(tenant);
   return useQuery(`trend:${of}:${queue}`, () => loadTrend(queue), { everyMs: 60_000 });
@@ -72,7 +72,7 @@ function loadWanted(): void {
   );
 }
 
-/** What is usual at this hour, from the last days; undefined when too little is known. */
+/** The usual rates at this hour; undefined until the server has counted for some days. */
 export function useUsual():
   | { readonly enqueuedPerSecond: number; readonly failing: number }
   | undefined {

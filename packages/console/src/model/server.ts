@@ -1,4 +1,4 @@
-/** What the server says of itself and of its workers. */
+/** The state of the server, its cluster, workers and tenants. */
 import type { ReplyOf } from "@codeq/protocol";
 import { ask, callOf } from "../api.ts";
 import { type Answer, useAnswer, useQuery } from "../query.ts";
@@ -10,39 +10,19 @@ export interface Health {
   readonly shards?: readonly string[];
 }
 
+export const healthCall = { path: "/healthz" } as const;
+
 export function useHealth(): Answer<Health> {
-  return useAnswer("health", { path: "/healthz" });
+  return useAnswer("health", healthCall);
 }
 
+export type ClusterState = ReplyOf<"GET /cluster">;
 /** The copy of a shard on the node that answered, and who leads the shard. */
-export interface ReplicaState {
-  readonly role: string;
-  readonly epoch: number;
-  readonly slot: number;
-  readonly index: number;
-  readonly silentMs: number;
-  readonly leader?: string;
-  readonly problem?: string;
-}
-
-export interface Disk {
-  readonly freeBytes: number;
-  /** Below this the server refuses writes. */
-  readonly minFreeBytes: number;
-}
-
-export interface ClusterState {
-  readonly enabled: boolean;
-  readonly self?: string;
-  readonly nodes: readonly { readonly id: string; readonly address: string }[];
-  readonly shards: readonly (ReplicaState & { readonly shard: number })[];
-  readonly control?: ReplicaState;
-  /** Of the node that answered; undefined when its data is in memory. */
-  readonly disk?: Disk;
-}
+export type ReplicaState = NonNullable<ClusterState["control"]>;
+export type Disk = NonNullable<ClusterState["disk"]>;
 
 export function useCluster(): Answer<ClusterState> {
-  return useAnswer("cluster", { path: "/v1/codeq/cluster" });
+  return useAnswer("cluster", callOf("GET /cluster"));
 }
 
 export type Workers = ReplyOf<"GET /admin/workers">;

@@ -1,19 +1,20 @@
 /**
- * The tasks that match a filter, page by page. Rows never move by themselves: they change in place, and what
- * is new is counted until somebody asks for it.
+ * The tasks that match a filter, page by page. Rows never move by themselves: they change in place, and new
+ * tasks are only counted until the user loads them.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ApiError } from "../api.ts";
+import { type ApiError, ask } from "../api.ts";
 import { changedMs, isLive } from "../feed.ts";
 import { isPaused } from "../query.ts";
-import { listTasks, type TaskPage, type TaskRow } from "./tasks.ts";
+import type { TaskQuery } from "../task-filter.ts";
+import { listCall, type TaskPage, type TaskRow } from "./tasks.ts";
 
 interface Loaded {
   readonly tasks: readonly TaskRow[];
   readonly total: number | undefined;
   readonly scanned: number;
   readonly next: string | undefined;
-  /** Tasks that came since. */
+  /** Tasks created since the list was loaded. */
   readonly news: number;
   readonly isLoading: boolean;
   readonly error: ApiError | undefined;
@@ -28,7 +29,7 @@ const pageRows = 100;
 export const newsMax: number = pageRows;
 const watchMs = 4000;
 const tickMs = 1000;
-/** With a feed: between two looks when something happened, and when nothing did. */
+/** While the feed is open: between two requests when something happened, and when nothing did. */
 const liveMs = 2000;
 const restMs = 20_000;
 
@@ -42,9 +43,7 @@ const nothing: Loaded = {
   error: undefined,
 };
 
-type Query = Readonly<Record<string, string>>;
-
-export function useTaskList(query: Query | undefined, of: string): TaskList {
+export function useTaskList(query: TaskQuery | undefined, of: string): TaskList {
   const key = query === undefined ? undefined : `${of}?${JSON.stringify(query)}`;
   const [shown, setShown] = useState({ key, loaded: nothing });
   const source = useRef<TaskSource>(undefined);
@@ -67,30 +66,34 @@ export function useTaskList(query: Query | undefined, of: string): TaskList {
   };
 }
 
-/** Asks for the pages of one filter, one at a time. */
+/** In ascending priority: a request of the user does not wait for a look. */
+const kinds = ["look", "more", "load"] as const;
+type Kind = (typeof kinds)[number];
+
+/** Loads the pages of one filter; only the answer to the last request is shown. */
 class TaskSource {
-  readonly #query: Query;
+  readonly #query: TaskQuery;
   readonly #show: (loaded: Loaded) => void;
   #now = nothing;
-  #isAsking = false;
+  #asking: Kind | undefined;
+  #asked = 0;
   #askedMs = 0;
   #isClosed = false;
 
-  constructor(query: Query, show: (loaded: Loaded) => void) {
+  constructor(query: TaskQuery, show: (loaded: Loaded) => void) {
     this.#query = query;
     this.#show = show;
   }
 
   load(): void {
-    this.#ask(undefined, (page) => this.#append(nothing, page));
+    this.#ask("load", undefined, (page) => this.#append(nothing, page));
   }
 
   more(): void {
     const { next } = this.#now;
-    if (next !== undefined) this.#ask(next, (page) => this.#append(this.#now, page));
+    if (next !== undefined) this.#ask("more", next, (page) => this.#append(this.#now, page));
   }
 
-  /** Looks when something may have changed. */
   watch(): void {
     if (document.hidden || isPaused.get()) return;
     const command = this.#query["command"];
@@ -100,9 +103,9 @@ class TaskSource {
     if (isLive.get() ? isChanged || ageMs >= restMs : ageMs >= watchMs) this.#look();
   }
 
-  /** What changed in the rows that are shown, and how many stand above them by now. */
+  /** Updates the shown rows in place, and counts the new tasks above them. */
   #look(): void {
-    this.#ask(undefined, ({ tasks, total }) => {
+    this.#ask("look", undefined, ({ tasks, total }) => {
       const { tasks: known } = this.#now;
       const fresh = new Map(tasks.map((task) => [task.id, task]));
       this.#tell({
@@ -131,24 +134,24 @@ class TaskSource {
     });
   }
 
-  #ask(after: string | undefined, take: (page: TaskPage) => void): void {
-    if (this.#isAsking) return;
-    this.#isAsking = true;
+  #ask(kind: Kind, after: string | undefined, take: (page: TaskPage) => void): void {
+    if (this.#asking !== undefined && kinds.indexOf(this.#asking) >= kinds.indexOf(kind)) return;
+    this.#asking = kind;
     this.#askedMs = Date.now();
-    listTasks(this.#query, { after, limit: pageRows }).then(
-      (page) => {
-        this.#isAsking = false;
-        if (!this.#isClosed) take(page);
-      },
-      (error: ApiError) => {
-        this.#isAsking = false;
-        this.#tell({ ...this.#now, isLoading: false, error });
-      },
+    this.#asked += 1;
+    const asked = this.#asked;
+    const ifLast = (show: () => void): void => {
+      if (asked !== this.#asked || this.#isClosed) return;
+      this.#asking = undefined;
+      show();
+    };
+    ask(listCall(this.#query, { after, limit: pageRows })).then(
+      (page) => ifLast(() => take(page)),
+      (error: ApiError) => ifLast(() => this.#tell({ ...this.#now, isLoading: false, error })),
     );
   }
 
   #tell(loaded: Loaded): void {
-    if (this.#isClosed) return;
     this.#now = loaded;
     this.#show(loaded);
   }

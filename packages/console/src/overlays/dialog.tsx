@@ -1,27 +1,27 @@
 /** Dialogs: plain ones, those that act, and those that ask to type a name before something cannot be undone. */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { curlOf, type Request } from "../api.ts";
 import { CodeBox, Kbd, Problem } from "../parts/basics.tsx";
 import { Button } from "../parts/buttons.tsx";
 import { TextField } from "../parts/fields.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { createStore, useStore } from "../store.ts";
+import { tellProblem } from "../toasts.tsx";
 
-const open = createStore<(() => JSX.Element) | undefined>(undefined);
+const open = createStore<JSX.Element | null>(null);
 
-/** One at a time. */
-export function openDialog(content: () => JSX.Element): void {
+/** Only one dialog is open at a time. */
+export function openDialog(content: JSX.Element): void {
   open.set(content);
 }
 
 export function closeDialog(): void {
-  open.set(undefined);
+  open.set(null);
 }
 
 export function Dialogs(): JSX.Element | null {
-  const Content = useStore(open);
-  return Content === undefined ? null : <Content />;
+  return useStore(open);
 }
 
 interface DialogProps {
@@ -30,10 +30,11 @@ interface DialogProps {
   readonly children: ComponentChildren;
 }
 
-/** The focus starts in the first field; Esc and a click beside it close it; the focus goes back. */
+/** Focuses its first field. Esc or a click outside closes the dialog and restores the focus. */
 export function Dialog({ label, className = "dlg", children }: DialogProps): JSX.Element {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next event: keys pressed right after the dialog opens belong to the dialog.
+  useLayoutEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     if (dialog === null) return undefined;
@@ -74,7 +75,6 @@ function Head({ title, about }: TextProps): JSX.Element {
   );
 }
 
-/** Shows something, and has a button that closes it. */
 export function InfoDialog(
   props: TextProps & { readonly close?: JSX.Element; readonly more?: ComponentChildren },
 ): JSX.Element {
@@ -94,7 +94,7 @@ export function InfoDialog(
   );
 }
 
-/** A text that the server sends once. Opens after the dialog that asked for the text has closed itself. */
+/** Shows a text that the server sends only once, after the dialog that created the text has closed. */
 export function showOnce(title: string, label: string, text: string): void {
   const close = (
     <Button class="primary" data-first="" onClick={closeDialog}>
@@ -102,11 +102,11 @@ export function showOnce(title: string, label: string, text: string): void {
     </Button>
   );
   setTimeout(() =>
-    openDialog(() => (
+    openDialog(
       <InfoDialog title={title} about="Copy it now, it won't be shown again." close={close}>
         <CodeBox text={text} label={label} />
-      </InfoDialog>
-    )),
+      </InfoDialog>,
+    ),
   );
 }
 
@@ -114,23 +114,23 @@ interface ActionProps extends TextProps {
   /** Verb and count, such as "Delete 48,112 tasks". */
   readonly button: string;
   readonly icon?: IconName;
-  /** It cannot be undone. */
+  /** The action cannot be undone. */
   readonly isFinal?: boolean;
-  /** What has to be typed before. */
+  /** The text to type before the button works. */
   readonly confirm?: string | undefined;
   readonly isReady?: boolean;
-  /** What the button will ask of the server. */
   readonly call: Request;
-  /** Throws what the server refused with. */
+  /** Throws the error of the server. */
   readonly run: () => Promise<void>;
 }
 
-/** Says what it will touch, and does it when the button is pressed. */
+/** Describes an action, and runs the action when the user confirms. */
 export function ActionDialog(props: ActionProps): JSX.Element {
   const [typed, setTyped] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
   const [showsCall, setShowsCall] = useState(false);
+  const [own] = useState(open.get);
   const isConfirmed = props.confirm === undefined || typed === props.confirm;
   const isReady = isConfirmed && props.isReady !== false && !isBusy;
   const submit = async (event: Event): Promise<void> => {
@@ -139,8 +139,10 @@ export function ActionDialog(props: ActionProps): JSX.Element {
     setBusy(true);
     try {
       await props.run();
-      closeDialog();
+      // The user may have opened another dialog in the meantime.
+      if (open.get() === own) closeDialog();
     } catch (error) {
+      if (open.get() !== own) tellProblem(error);
       setProblem((error as Error).message);
       setBusy(false);
     }
@@ -186,7 +188,6 @@ export function ActionDialog(props: ActionProps): JSX.Element {
   );
 }
 
-/** What an action does, point by point. */
 export function Effects({ of }: { of: readonly (readonly [IconName, ComponentChildren])[] }) {
   return (
     <ul class="checks">
@@ -206,7 +207,6 @@ interface BlastProps {
   readonly note?: string;
 }
 
-/** How many tasks will be touched. */
 export function Blast({ count, what, note }: BlastProps): JSX.Element {
   return (
     <div class="blast">

@@ -1,14 +1,14 @@
-/** What can be known of the page: the calls it made, which scripts can make too, and its shortcuts. */
+/** The API calls that the page made, and the keyboard shortcuts. */
 import type { JSX } from "preact";
 import { curlOfCall, madeCalls } from "../api.ts";
-import { CodeBox } from "../parts/basics.tsx";
+import { CodeBox, type Fact, Facts } from "../parts/basics.tsx";
 import { CheckBox } from "../parts/fields.tsx";
 import { shortcuts } from "../preferences.ts";
 import { useStore } from "../store.ts";
 import { InfoDialog, openDialog } from "./dialog.tsx";
 
 export function showApiCalls(): void {
-  openDialog(ApiCalls);
+  openDialog(<ApiCalls />);
 }
 
 function ApiCalls(): JSX.Element {
@@ -36,7 +36,7 @@ function ApiCalls(): JSX.Element {
   );
 }
 
-const keys: readonly (readonly [string, string])[] = [
+const keys: readonly Fact[] = [
   ["⌘K or Ctrl K", "Search or jump to"],
   ["/", "Filter the list"],
   ["J K", "Next, previous row"],
@@ -52,27 +52,20 @@ const keys: readonly (readonly [string, string])[] = [
 ];
 
 export function showKeys(): void {
-  openDialog(KeyList);
+  openDialog(<KeyList />);
 }
 
 function KeyList(): JSX.Element {
   const state = useStore(shortcuts);
   return (
     <InfoDialog title="Keyboard shortcuts">
-      <dl class="facts">
-        {keys.map(([key, text]) => (
-          <div key={key} class="fact">
-            <dt>{key}</dt>
-            <dd>{text}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts of={keys} />
       <CheckBox
         class="row"
         isOn={state === "on"}
         onChange={(isOn) => shortcuts.set(isOn ? "on" : "off")}
       >
-        Shortcuts of single letters
+        Single-letter shortcuts
       </CheckBox>
     </InfoDialog>
   );

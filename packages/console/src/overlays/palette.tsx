@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { count } from "../format.ts";
+import { useChoice } from "../keys.ts";
 import { useKnownQueues } from "../model/queues.ts";
 import { pagesFor } from "../pages/nav.ts";
 import { Hints, Kbd, queueHref } from "../parts/basics.tsx";
@@ -21,16 +22,15 @@ interface Option {
 }
 
 export function openPalette(): void {
-  openDialog(Palette);
+  openDialog(<Palette />);
 }
 
 const perGroup = 6;
 
 function Palette(): JSX.Element {
   const [text, setText] = useState("");
-  const [at, setAt] = useState(0);
   const options = useOptions(text.trim());
-  const chosen = options[Math.min(at, options.length - 1)];
+  const [chosen, choose] = useChoice(options, (option) => option.group + option.text);
   const run = (option: Option | undefined): void => {
     if (option === undefined) return;
     closeDialog();
@@ -40,9 +40,7 @@ function Palette(): JSX.Element {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step !== 0) {
       event.preventDefault();
-      setAt(
-        (Math.min(at, options.length - 1) + step + options.length) % Math.max(1, options.length),
-      );
+      choose(step);
     } else if (event.key === "Enter") {
       event.preventDefault();
       run(chosen);
@@ -66,7 +64,7 @@ function Palette(): JSX.Element {
           onKeyDown={onKeyDown}
           onInput={(event) => {
             setText(event.currentTarget.value);
-            setAt(0);
+            choose(0);
           }}
         />
         <Kbd>Esc</Kbd>
@@ -80,7 +78,7 @@ function Palette(): JSX.Element {
             {options.map((option, index) =>
               option.group !== group ? null : (
                 <button
-                  key={`${option.group}${option.text}`}
+                  key={option.text}
                   id={`p-${index}`}
                   class="opt"
                   type="button"

@@ -1,4 +1,4 @@
-/** API keys: who may call, until when, last used when; create and revoke. */
+/** API keys; create and revoke a key. */
 import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -24,7 +24,7 @@ export function ApiKeys(): JSX.Element {
         title="API keys"
         about={`${plural(data.keys.length, "key")}. The text of a key is shown once, when it is created.`}
       >
-        <Button class="primary" icon="plus" onClick={() => openDialog(CreateKey)}>
+        <Button class="primary" icon="plus" onClick={() => openDialog(<CreateKey />)}>
           Create key
         </Button>
       </PageHead>
@@ -48,7 +48,7 @@ const never = <span class="faint">never</span>;
 
 const columns: readonly Column<ApiKey>[] = [
   title("Name", ({ name }) => (
-    <b>
+    <b class="short" title={name}>
       <Given text={name} max={100} />
     </b>
   )),
@@ -72,7 +72,7 @@ const columns: readonly Column<ApiKey>[] = [
 
 function askRevoke(key: ApiKey): void {
   const call = callOf("DELETE /admin/keys/:id", { params: { id: key.id } });
-  openDialog(() => (
+  openDialog(
     <ActionDialog
       title={`Revoke ${key.name}?`}
       about="The server refuses callers with this key from now on, on open streams too. A revoked key cannot be restored."
@@ -81,8 +81,8 @@ function askRevoke(key: ApiKey): void {
       confirm={key.name}
       call={call}
       run={() => sendCall(call, `Revoked ${key.name}`, "keys")}
-    />
-  ));
+    />,
+  );
 }
 
 const work = ["claim", "heartbeat", "abandon", "nack", "result", "subscribe"];

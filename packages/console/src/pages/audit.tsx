@@ -1,4 +1,4 @@
-/** Who did what, and who was refused. */
+/** The audit trail: actions of administrators, and refused callers. */
 import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -13,7 +13,7 @@ import { useAnswer } from "../query.ts";
 type AuditRecord = ItemOf<"GET /admin/audit">;
 
 export function Audit(): JSX.Element {
-  const [outcome, setOutcome] = useState<AuditRecord["outcome"] | "">("");
+  const [outcome, setOutcome] = useState<"" | "ok" | "refused">("");
   const [after, setAfter] = useState("");
   const query = { limit: 100, outcome: outcome || undefined, after };
   const { data, error } = useAnswer("audit", callOf("GET /admin/audit", { query }), {
@@ -29,11 +29,7 @@ export function Audit(): JSX.Element {
         <Choices
           label="Outcome"
           large
-          options={[
-            ["", "All"],
-            ["ok", "Done"],
-            ["refused", "Refused"],
-          ]}
+          options={{ "": "All", ok: "Done", refused: "Refused" }}
           value={outcome}
           onChange={(next) => {
             setOutcome(next);

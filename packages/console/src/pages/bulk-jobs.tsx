@@ -1,51 +1,86 @@
-/** Bulk jobs of the server, and the dialogs that start one for all tasks that a filter finds. */
+/** Dialogs that change several tasks: selected ones, or by a bulk job all tasks that match a filter. */
+import type { Given as GivenTo } from "@codeq/protocol";
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import { ask, type Request } from "../api.ts";
+import { useEffect, useState } from "preact/hooks";
+import { ask, callOf, type Request } from "../api.ts";
 import { count, plural } from "../format.ts";
-import { taskPath } from "../model/tasks.ts";
 import { ActionDialog, Blast, openDialog } from "../overlays/dialog.tsx";
-import { Note } from "../parts/basics.tsx";
+import { Given, Note } from "../parts/basics.tsx";
 import { TextField } from "../parts/fields.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { invalidate } from "../query.ts";
 import { href, navigate } from "../router.ts";
-import { sendCall, tell } from "../toasts.tsx";
+import type { TaskQuery } from "../task-filter.ts";
+import { sendCall, tell, tellProblem } from "../toasts.tsx";
 
-export const jobsPath = "/v1/codeq/admin/jobs";
-
-/** Several tasks: by their ids, or all that a filter finds. */
 export interface Selection {
   readonly ids: readonly string[];
-  /** Undefined when ids were chosen one by one. */
-  readonly filter?: Filter | undefined;
-  /** What the filter looks like on the page. */
+  /** Undefined when tasks were selected one by one. */
+  readonly filter?: TaskQuery | undefined;
+  /** The filter as text. */
   readonly shown: string;
 }
-
-type Filter = Readonly<Record<string, string>>;
 
 interface Matching {
-  readonly filter: Filter;
+  readonly filter: TaskQuery;
   readonly shown: string;
 }
 
-interface DryRun {
-  readonly matched: number;
-  readonly hasMore: boolean;
+type JobBody = Exclude<GivenTo<"POST /admin/jobs">["body"], string>;
+
+function jobCall(body: JobBody) {
+  return callOf("POST /admin/jobs", { body });
 }
 
-/** The fields of a request that find the tasks that a filter of the page finds. */
-export function filterBody({ priority, ...rest }: Filter): object {
+/** The filter of the page as fields of a request body. */
+function filterBody({ priority, ...rest }: TaskQuery) {
   const given = { ...rest, ...(priority === undefined ? {} : { priority: Number(priority) }) };
   return Object.keys(given).length === 0 ? { all: true } : given;
 }
 
-/** How many tasks a request would touch. */
-export function useDryRun(path: string, body: object): { data: DryRun | undefined; note: string } {
-  const request = { method: "POST", path, body: { ...body, dryRun: true } } as const;
-  const key = `dry:${path}:${JSON.stringify(body)}`;
-  const { data } = useQuery(key, () => ask<DryRun>(request), { everyMs: 0 });
-  return { data, note: data === undefined ? "counting" : data.hasMore ? "at least" : "dry run" };
+interface Counted {
+  readonly matched: number;
+  readonly isExact: boolean;
+}
+
+/** Counts all tasks of a job, in as many answers as that takes; a button that changes them waits for the end. */
+function useJobCount(body: JobBody): Counted | undefined {
+  const [counted, setCounted] = useState<Counted>();
+  const key = JSON.stringify(body);
+  useEffect(() => {
+    let isWanted = true;
+    const count = async (): Promise<void> => {
+      let matched = 0;
+      let after: string | undefined;
+      do {
+        const answer = await ask(jobCall({ ...body, dryRun: true, after }));
+        if (!isWanted || "id" in answer) return;
+        matched += answer.matched;
+        after = answer.next;
+        setCounted({ matched, isExact: after === undefined });
+      } while (after !== undefined);
+    };
+    count().catch(tellProblem);
+    return () => {
+      isWanted = false;
+    };
+  }, [key]);
+  return counted;
+}
+
+function Count({ counted, what }: { counted: Counted | undefined; what: string }): JSX.Element {
+  const note = counted?.isExact === true ? "exact" : "still counting";
+  return (
+    <Blast count={counted === undefined ? "…" : count(counted.matched)} what={what} note={note} />
+  );
+}
+
+/** The button of a job, without a number until the number is exact. */
+function buttonOf(verb: string, counted: Counted | undefined): string {
+  return counted?.isExact === true ? `${verb} ${plural(counted.matched, "task")}` : "Counting…";
+}
+
+function canStart(counted: Counted | undefined): boolean {
+  return counted?.isExact === true && counted.matched > 0;
 }
 
 async function startJob(call: Request, done = "The bulk job has started"): Promise<void> {
@@ -54,89 +89,112 @@ async function startJob(call: Request, done = "The bulk job has started"): Promi
 }
 
 const words = {
+  replay: {
+    verb: "Replay",
+    done: "Replayed",
+    icon: "replay",
+    about: "Tasks keep their id, and get all their attempts again.",
+    isFinal: false,
+  },
   cancel: {
     verb: "Cancel",
     done: "Cancelled",
     icon: "x",
-    what: "tasks that wait or run",
-    about: "Waiting tasks end as failed with CANCELLED. Workers are told to stop running ones.",
-    each: "Tasks that have ended are left as they are.",
-    call: { method: "POST", body: {} },
-    path: "/cancel",
+    about: "Waiting tasks end as cancelled. Workers of running tasks are notified to stop.",
+    isFinal: true,
   },
   delete: {
     verb: "Delete",
     done: "Deleted",
     icon: "trash",
-    what: "tasks that have ended",
-    about: "Payloads, results and errors are removed for good.",
-    each: "Payloads, results and errors are removed for good.",
-    call: { method: "DELETE" },
-    path: "",
+    about: "Payloads, results and errors are deleted permanently.",
+    isFinal: true,
   },
 } as const;
 type BulkAction = keyof typeof words;
 
-/** Cancels or deletes all tasks that a filter finds. */
+const whats: Readonly<Record<string, string>> = {
+  failure: "failures: dead letters and failed tasks",
+  dead: "dead letters",
+  failed: "failed tasks",
+  done: "completed tasks",
+  cancelled: "cancelled tasks",
+};
+
+/** What a job is about, from the place in its filter. */
+function whatOf(action: BulkAction | "move", { place }: TaskQuery): string {
+  if (action === "cancel") return place === undefined ? "tasks that wait or run" : `${place} tasks`;
+  if (action === "move") return "tasks that wait";
+  return whats[place ?? "failure"] ?? "tasks";
+}
+
 export function askBulkJob(action: BulkAction, matching: Matching): void {
-  openDialog(() => <BulkJobDialog action={action} {...matching} />);
+  openDialog(<BulkJobDialog action={action} {...matching} />);
 }
 
 function BulkJobDialog(props: Matching & { readonly action: BulkAction }): JSX.Element {
   const { action, filter, shown } = props;
-  const { verb, icon, what, about } = words[action];
+  const { verb, icon, about, isFinal } = words[action];
   const body = { action, ...filterBody(filter) };
-  const { data, note } = useDryRun(jobsPath, body);
-  const matched = data?.matched ?? 0;
-  const call = { method: "POST", path: jobsPath, body } as const;
+  const counted = useJobCount(body);
+  const call = jobCall(body);
+  const isExact = counted?.isExact === true;
   return (
     <ActionDialog
       title={`${verb} all that match?`}
-      about={`Filter: ${shown}`}
-      button={`${verb} ${plural(matched, "task")}`}
+      about={<Given text={`Filter: ${shown}`} max={300} />}
+      button={buttonOf(verb, counted)}
       icon={icon}
-      isFinal
-      confirm={filter["command"] ?? String(matched)}
+      isFinal={isFinal}
+      confirm={isFinal && isExact ? (filter.command ?? String(counted.matched)) : undefined}
       call={call}
-      isReady={matched > 0}
+      isReady={canStart(counted)}
       run={() => startJob(call)}
     >
-      <Blast count={count(matched)} what={what} note={note} />
-      <Note icon="warn">
-        {about} The server does it step by step; the job can be paused and aborted, and tasks that
-        come later are left alone.
+      <Count counted={counted} what={whatOf(action, filter)} />
+      <Note icon={isFinal ? "warn" : "replay"}>
+        {about} The server does it step by step as a bulk job, which can be paused and aborted.
+        Tasks that come later are left alone.
       </Note>
     </ActionDialog>
   );
 }
 
-/** Cancels or deletes tasks that were chosen one by one. */
+/** Actions on tasks that were selected one by one, with the number of tasks that is known. */
+const callsOfEach = {
+  cancel: "POST /admin/tasks/:id/cancel",
+  delete: "DELETE /admin/tasks/:id",
+  replay: "POST /admin/tasks/:id/replay",
+} as const;
+
+/** Replays, cancels or deletes selected tasks with one call each. */
 export function askEach(action: BulkAction, ids: readonly string[]): void {
-  const { verb, done, each, call, path } = words[action];
-  const callOf = (id: string): Request => ({ ...call, path: taskPath(id, path) });
-  openDialog(() => (
+  const { verb, done, about, isFinal, icon } = words[action];
+  const callFor = (id: string): Request => callOf(callsOfEach[action], { params: { id } });
+  openDialog(
     <ActionDialog
       title={`${verb} ${plural(ids.length, "task")}?`}
-      about={`One call for each task. ${each}`}
+      about={`One call for each task. ${about}`}
       button={`${verb} ${plural(ids.length, "task")}`}
-      isFinal
-      confirm={String(ids.length)}
-      call={callOf(ids[0] ?? "")}
-      run={() => sendEach(ids, callOf, (tasks) => `${done} ${tasks}`)}
-    />
-  ));
+      icon={icon}
+      isFinal={isFinal}
+      confirm={isFinal ? String(ids.length) : undefined}
+      call={callFor(ids[0] ?? "")}
+      run={() => sendEach(ids, callFor, (tasks) => `${done} ${tasks}`)}
+    />,
+  );
 }
 
 async function sendEach(
   ids: readonly string[],
-  callOf: (id: string) => Request,
+  callFor: (id: string) => Request,
   say: (tasks: string) => string,
 ): Promise<void> {
   let refused = 0;
   let firstProblem = "";
   for (const id of ids) {
     try {
-      await ask(callOf(id));
+      await ask(callFor(id));
     } catch (error) {
       refused += 1;
       firstProblem ||= (error as Error).message;
@@ -147,9 +205,8 @@ async function sendEach(
   invalidate();
 }
 
-/** Moves waiting tasks to another queue. */
 export function askMoveMany({ ids, filter, shown }: Selection): void {
-  openDialog(() =>
+  openDialog(
     filter === undefined ? (
       <MoveChosen ids={ids} />
     ) : (
@@ -164,20 +221,17 @@ const aboutMoves =
 function MoveChosen({ ids }: { readonly ids: readonly string[] }): JSX.Element {
   const [to, setTo] = useState("");
   const command = to.trim();
-  const callOf = (id: string): Request => ({
-    method: "PATCH",
-    path: taskPath(id),
-    body: { command },
-  });
+  const callFor = (id: string): Request =>
+    callOf("PATCH /admin/tasks/:id", { params: { id }, body: { command } });
   return (
     <ActionDialog
       title={`Move ${plural(ids.length, "task")}?`}
       about={`One call for each task. ${aboutMoves}`}
       button={`Move ${plural(ids.length, "task")}`}
       icon="move"
-      call={callOf(ids[0] ?? "")}
+      call={callFor(ids[0] ?? "")}
       isReady={command !== ""}
-      run={() => sendEach(ids, callOf, (tasks) => `Moved ${tasks} to ${command}`)}
+      run={() => sendEach(ids, callFor, (tasks) => `Moved ${tasks} to ${command}`)}
     >
       <TextField label="To queue" isCode value={to} onChange={setTo} />
     </ActionDialog>
@@ -186,60 +240,54 @@ function MoveChosen({ ids }: { readonly ids: readonly string[] }): JSX.Element {
 
 function MoveMatching({ filter, shown }: Matching): JSX.Element {
   const [to, setTo] = useState("");
-  const found = { action: "move", ...filterBody(filter) };
-  // A job has to name a queue, and which one makes no difference to the tasks that are found.
-  const { data, note } = useDryRun(jobsPath, { ...found, moveTo: "any" });
-  const matched = data?.matched ?? 0;
-  const call = { method: "POST", path: jobsPath, body: { ...found, moveTo: to.trim() } } as const;
+  const found = { action: "move", ...filterBody(filter) } as const;
+  // A job must name a queue; the name does not change which tasks match.
+  const counted = useJobCount({ ...found, moveTo: "any" });
+  const call = jobCall({ ...found, moveTo: to.trim() });
   return (
     <ActionDialog
       title="Move all that match?"
-      about={`Filter: ${shown}`}
-      button={`Move ${plural(matched, "task")}`}
+      about={<Given text={`Filter: ${shown}`} max={300} />}
+      button={buttonOf("Move", counted)}
       icon="move"
       call={call}
-      isReady={matched > 0 && to.trim() !== ""}
+      isReady={canStart(counted) && to.trim() !== ""}
       run={() => startJob(call)}
     >
-      <Blast count={count(matched)} what="tasks that wait" note={note} />
+      <Count counted={counted} what={whatOf("move", filter)} />
       <TextField label="To queue" isCode value={to} onChange={setTo} />
       <Note icon="move">{aboutMoves} The job can be paused and aborted.</Note>
     </ActionDialog>
   );
 }
 
-/** Replays dead letters in growing steps, and stops when too many fail again. */
-export function askCanary(matching: Matching): void {
-  openDialog(() => <CanaryDialog {...matching} />);
-}
-
-function CanaryDialog({ filter, shown }: Matching): JSX.Element {
+/** Replays failures in growing steps, and stops when too many fail again. */
+export function CanaryDialog({ filter, shown }: Matching): JSX.Element {
   const [first, setFirst] = useState("10");
   const [percent, setPercent] = useState("10");
   const [rate, setRate] = useState("200");
-  const base = { action: "replay", ...filter };
-  const { data, note } = useDryRun(jobsPath, base);
-  const body = {
+  const base = { action: "replay", ...filterBody(filter) } as const;
+  const counted = useJobCount(base);
+  const call = jobCall({
     ...base,
     canary: true,
     canaryFirst: Number(first),
     canaryFailurePercent: Number(percent),
     ratePerSecond: Number(rate),
-  };
-  const call = { method: "POST", path: jobsPath, body } as const;
+  });
   const isNumber = (text: string): boolean => /^[1-9]\d{0,5}$/.test(text);
   const field = { inputMode: "numeric" } as const;
   return (
     <ActionDialog
       title="Replay as a canary?"
-      about={`Filter: ${shown}`}
+      about={<Given text={`Filter: ${shown}`} max={300} />}
       button={`Replay the first ${first}`}
       icon="replay"
       call={call}
-      isReady={[first, percent, rate].every(isNumber) && data !== undefined}
+      isReady={[first, percent, rate].every(isNumber) && canStart(counted)}
       run={() => startJob(call, "The canary has started")}
     >
-      <Blast count={count(data?.matched ?? 0)} what="dead letters" note={note} />
+      <Count counted={counted} what={whatOf("replay", filter)} />
       <Note icon="shield">
         The next, larger step starts when enough tasks of a step succeeded. Tasks keep their id.
       </Note>

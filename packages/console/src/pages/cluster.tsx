@@ -1,10 +1,11 @@
-/** Nodes and shards: who leads, how far this node is, what does not follow, and how to have others lead. */
+/** Nodes and shards: leaders, progress of this node, problems, and hand-off to another leader. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { callOf } from "../api.ts";
 import { bytes, count, duration, plural } from "../format.ts";
 import { type ClusterState, type ReplicaState, useCluster, useHealth } from "../model/server.ts";
 import { ActionDialog, Effects, openDialog } from "../overlays/dialog.tsx";
-import { Badge, Given, Nothing, PageHead, Panel, Pending } from "../parts/basics.tsx";
+import { Badge, Facts, Given, Nothing, PageHead, Panel, Pending } from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
 import { Choices } from "../parts/fields.tsx";
 import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
@@ -24,7 +25,7 @@ export function Cluster(): JSX.Element {
     <>
       <PageHead title="Cluster" about={about}>
         {mayHandOff(data) ? (
-          <Act icon="move" onClick={() => askHandOff(data, undefined)}>
+          <Act icon="move" onClick={() => openDialog(<HandOffDialog state={data} />)}>
             Hand off all shards…
           </Act>
         ) : undefined}
@@ -43,25 +44,22 @@ function ThisNode({ state }: { readonly state: ClusterState }): JSX.Element {
   const { data: health } = useHealth();
   const who = useStore(session) as Session;
   const { disk, self } = state;
+  const free =
+    disk === undefined
+      ? "the data is in memory"
+      : `${bytes(disk.freeBytes)}; writes are refused below ${bytes(disk.minFreeBytes)}`;
   return (
     <Panel title={self === undefined ? "This server" : `Node ${self}`} id="node">
       <div class="panel-body">
-        <dl class="facts">
-          <dt>Storage</dt>
-          <dd>{health?.storage ?? "…"}</dd>
-          <dt>Free disk space</dt>
-          <dd>
-            {disk === undefined
-              ? "the data is in memory"
-              : `${bytes(disk.freeBytes)}; writes are refused below ${bytes(disk.minFreeBytes)}`}
-          </dd>
-          <dt>Durability</dt>
-          <dd>{who.durability}</dd>
-          <dt>Shards</dt>
-          <dd>{count(who.shards)}</dd>
-          <dt>Version</dt>
-          <dd>{who.version}</dd>
-        </dl>
+        <Facts
+          of={[
+            ["Storage", health?.storage ?? "…"],
+            ["Free disk space", free],
+            ["Durability", who.durability],
+            ["Shards", count(who.shards)],
+            ["Version", who.version],
+          ]}
+        />
       </div>
     </Panel>
   );
@@ -81,7 +79,11 @@ function Shards({ state }: { readonly state: ClusterState }): JSX.Element {
   if (state.shards.length === 0) return <Nothing icon="cluster" title="No shards are known yet" />;
   const handOff = ({ name, leader }: Shard): JSX.Element | null =>
     mayHandOff(state) && leader !== undefined ? (
-      <Act class="sm" aria-label={`Hand off shard ${name}`} onClick={() => askHandOff(state, name)}>
+      <Act
+        class="sm"
+        aria-label={`Hand off shard ${name}`}
+        onClick={() => openDialog(<HandOffDialog state={state} shard={name} />)}
+      >
         Hand off…
       </Act>
     ) : null;
@@ -123,27 +125,15 @@ const columns: readonly Column<Shard>[] = [
   num("Leader silent for", ({ silentMs }) => duration(silentMs)),
 ];
 
-/**
- * Has another node lead, before a machine is stopped or to put leaders where they belong. Without a shard, of all
- * shards.
- */
-function askHandOff(state: ClusterState, shard: string | undefined): void {
-  openDialog(() => <HandOffDialog state={state} shard={shard} />);
-}
-
-interface HandOffProps {
-  readonly state: ClusterState;
-  readonly shard: string | undefined;
-}
-
-function HandOffDialog({ state, shard }: HandOffProps): JSX.Element {
+/** Makes another node the leader of a shard, or of all shards, for example before maintenance. */
+function HandOffDialog({ state, shard }: { state: ClusterState; shard?: string }): JSX.Element {
   const wanted = shardsOf(state).filter(({ name }) => shard === undefined || name === shard);
   const leaders = [...new Set(wanted.flatMap(({ leader }) => leader ?? []))];
   const [leader] = leaders.length === 1 ? leaders : [];
   const others = state.nodes.map(({ id }) => id).filter((id) => id !== leader);
   const [to, setTo] = useState("");
   const body = { ...(shard === undefined ? {} : { shard }), ...(to === "" ? {} : { to }) };
-  const call = { method: "POST", path: "/v1/codeq/admin/cluster/handoff", body } as const;
+  const call = callOf("POST /admin/cluster/handoff", { body });
   const what = shard === undefined ? "all shards" : `shard ${shard}`;
   const requests =
     shard === "control"
@@ -166,7 +156,7 @@ function HandOffDialog({ state, shard }: HandOffProps): JSX.Element {
       />
       <Choices
         label="Node that leads next"
-        options={[["", "Any other"], ...others.map((id) => [id, id] as const)]}
+        options={{ "": "Any other", ...Object.fromEntries(others.map((id) => [id, id])) }}
         value={to}
         onChange={setTo}
       />

@@ -1,16 +1,17 @@
-/** A form to try things: one task, with the payloads that were sent before. */
+/** A form that enqueues one task, with the payloads sent before. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask, curlOf, tenant } from "../api.ts";
 import { jsonProblem } from "../json-lines.ts";
 import { useKnownQueues } from "../model/queues.ts";
+import { createCall } from "../model/tasks.ts";
 import { CodeBox, Line, List, Note, PageHead, Panel, Problem } from "../parts/basics.tsx";
 import { Button } from "../parts/buttons.tsx";
 import { PayloadField, TextField } from "../parts/fields.tsx";
 import { invalidate } from "../query.ts";
 import { href, navigate, useLocation } from "../router.ts";
 import { session } from "../session.ts";
-import { keep, readKept, useStore } from "../store.ts";
+import { keptStore, useStore } from "../store.ts";
 import { tell } from "../toasts.tsx";
 
 interface Sent {
@@ -20,22 +21,17 @@ interface Sent {
 
 const sentMax = 8;
 
-function readSent(): readonly Sent[] {
-  return JSON.parse(readKept("sent") ?? "[]") as Sent[];
+const sentBefore = keptStore<readonly Sent[]>("sent", []);
+
+function remember(next: Sent): void {
+  const others = sentBefore
+    .get()
+    .filter(({ command, payload }) => command !== next.command || payload !== next.payload);
+  sentBefore.set([next, ...others].slice(0, sentMax));
 }
 
-function remember(sent: readonly Sent[], next: Sent): readonly Sent[] {
-  const others = sent.filter(
-    ({ command, payload }) => command !== next.command || payload !== next.payload,
-  );
-  const all = [next, ...others].slice(0, sentMax);
-  keep("sent", JSON.stringify(all));
-  return all;
-}
-
-/** Opens the form with the queue and payload of another task. */
 export function enqueueLike(command: string, payload: string): void {
-  remember(readSent(), { command, payload });
+  remember({ command, payload });
   navigate(href("/enqueue", { queue: command }));
 }
 
@@ -43,22 +39,21 @@ export function Enqueue(): JSX.Element {
   const { query } = useLocation();
   const { data: queues = [] } = useKnownQueues();
   const of = useStore(tenant);
-  const [sent, setSent] = useState(readSent());
+  const sent = useStore(sentBefore);
   const [command, setCommand] = useState(query.get("queue") ?? sent[0]?.command ?? "hello");
   const [payload, setPayload] = useState(sent[0]?.payload ?? '{\n  "name": "world"\n}');
   const [priority, setPriority] = useState("0");
   const [delay, setDelay] = useState("0");
   const [problem, setProblem] = useState("");
-  const body =
-    `{"command":${JSON.stringify(command)},"payload":${payload}` +
-    `${Number(priority) > 0 ? `,"priority":${Number(priority)}` : ""}` +
-    `${Number(delay) > 0 ? `,"delaySeconds":${Number(delay)}` : ""}}`;
-  const call = { method: "POST", path: "/v1/codeq/tasks", body } as const;
+  const call = createCall(command, payload, {
+    ...(Number(priority) > 0 ? { priority: Number(priority) } : {}),
+    ...(Number(delay) > 0 ? { delaySeconds: Number(delay) } : {}),
+  });
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     try {
-      const { id } = await ask<{ id: string }>(call);
-      setSent(remember(sent, { command, payload }));
+      const { id } = await ask(call);
+      remember({ command, payload });
       setProblem("");
       tell(`Enqueued a task in ${command}`, { href: href(`/tasks/${id}`), text: "Open it" });
       invalidate("queues");

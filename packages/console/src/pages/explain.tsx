@@ -1,28 +1,16 @@
-/** Why a task is where it is, as the server decides about it. */
+/** Why a task is in its place, as the server explains it. */
+import type { ReplyOf } from "@codeq/protocol";
 import type { JSX } from "preact";
+import { callOf } from "../api.ts";
 import { count, duration, plural, type TimeMode, time } from "../format.ts";
-import { type TaskRow, taskPath } from "../model/tasks.ts";
+import type { TaskRow } from "../model/tasks.ts";
 import { Given, Panel, Pending } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { timeMode } from "../preferences.ts";
 import { useAnswer } from "../query.ts";
 import { useStore } from "../store.ts";
 
-interface Explanation {
-  readonly rule: string;
-  /** The answer in a sentence. */
-  readonly why: string;
-  readonly paused?: { readonly by: string; readonly at: string; readonly reason?: string };
-  readonly ahead?: { readonly higher: number; readonly older: number; readonly isAtLeast: boolean };
-  readonly startsIn?: { readonly fromSeconds: number; readonly toSeconds: number };
-  readonly queue: {
-    readonly ready: number;
-    readonly delayed: number;
-    readonly inProgress: number;
-    readonly endedPerMinute?: number;
-  };
-  readonly workers: { readonly asking: number; readonly connected: number };
-}
+type Explanation = ReplyOf<"GET /admin/tasks/:id/explain">;
 
 const questions: Readonly<Record<TaskRow["place"], string>> = {
   ready: "Why is it not running?",
@@ -31,11 +19,12 @@ const questions: Readonly<Record<TaskRow["place"], string>> = {
   dead: "Why will it not run again?",
   done: "What came of it?",
   failed: "What came of it?",
+  cancelled: "What came of it?",
 };
 
 export function Explain({ task }: { readonly task: TaskRow }): JSX.Element {
-  const request = { path: taskPath(task.id, "/explain") };
-  const { data, error } = useAnswer<Explanation>("explain", request, { everyMs: 2000 });
+  const request = callOf("GET /admin/tasks/:id/explain", { params: { id: task.id } });
+  const { data, error } = useAnswer("explain", request, { everyMs: 2000 });
   return (
     <Panel title={questions[task.place]} id="whyp">
       {data === undefined ? <Pending error={error} /> : <Answer of={data} task={task} />}
@@ -63,7 +52,7 @@ function Answer({ of, task }: { readonly of: Explanation; readonly task: TaskRow
   );
 }
 
-/** Moments in a sentence of the server, as clocks here show them. Errors are left as they are. */
+/** Shows the times in a sentence of the server in the time zone of the user; errors stay unchanged. */
 function withTimes({ rule, why }: Explanation, mode: TimeMode): string {
   if (!["delayed", "expired", "leased", "paused"].includes(rule)) return why;
   const instant = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)/g;
@@ -71,7 +60,7 @@ function withTimes({ rule, why }: Explanation, mode: TimeMode): string {
   return why.replace(instant, (each) => time(Date.parse(each), form, 0));
 }
 
-/** In the order in which a claim looks at them. */
+/** In the order in which a claim checks the rules. */
 function checksOf(of: Explanation, { place }: TaskRow): CheckProps[] {
   const { rule, paused, workers } = of;
   return [
@@ -144,7 +133,6 @@ interface CheckProps {
   readonly more?: string | undefined;
 }
 
-/** The rule that blocks is marked. */
 function Check({ isStop, icon, text, more }: CheckProps): JSX.Element {
   const given = <Given text={text} max={200} />;
   return (

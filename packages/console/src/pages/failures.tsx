@@ -1,25 +1,47 @@
-/** Dead letters by cause: what fails, how often, and replay or delete what belongs together. */
+/** Failures, which are dead letters and failed tasks, grouped by cause; replay, delete or triage a group: resolve, ignore, snooze, reopen. */
+import type { Given as GivenTo } from "@codeq/protocol";
 import type { JSX } from "preact";
-import { count, plural, shortId } from "../format.ts";
-import { type FailureGroup, type GroupState, useFailures } from "../model/failures.ts";
-import { Given, Meta, Nothing, PageHead, Panel, Pending, Time } from "../parts/basics.tsx";
+import { useState } from "preact/hooks";
+import { callOf } from "../api.ts";
+import { count, duration, plural, shortId } from "../format.ts";
+import { type FailureGroup, useFailures } from "../model/failures.ts";
+import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import {
+  Badge,
+  Given,
+  Meta,
+  Note,
+  Nothing,
+  PageHead,
+  Panel,
+  Pending,
+  Reason,
+  Time,
+} from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
 import { Sparkline } from "../parts/charts.tsx";
-import { Icon } from "../parts/icon.tsx";
+import { Choices, TextField } from "../parts/fields.tsx";
+import { Icon, type IconName } from "../parts/icon.tsx";
 import { href, useLocation } from "../router.ts";
-import { askCanary } from "./bulk-jobs.tsx";
-import { askDeadLetters } from "./task-actions.tsx";
-import { GroupBadge, stateWords, TriageButtons, TriageLine } from "./triage.tsx";
+import { sendCall, sendNow } from "../toasts.tsx";
+import { CanaryDialog } from "./bulk-jobs.tsx";
+import { askFailures } from "./task-actions.tsx";
+
+type GroupState = FailureGroup["state"];
 
 export function Failures(): JSX.Element {
   const { query } = useLocation();
   const queue = query.get("queue") ?? "";
   const { data, error } = useFailures(queue);
+  // New counts change the order; the shown group stays, because its buttons act on it.
+  const [read, setRead] = useState("");
   if (data === undefined) return <Pending error={error} />;
-  const { isPartial } = data;
   const view = viewOf(query.get("state"));
-  const groups = data.groups.filter(({ state }) => views[view].includes(state));
-  const chosen = groups.find(({ id }) => id === query.get("group")) ?? groups[0];
+  const groups = data.filter(({ state }) => views[view].includes(state));
+  const withId = (wanted: string | null): FailureGroup | undefined =>
+    groups.find(({ id }) => id === wanted);
+  const chosen = withId(query.get("group")) ?? withId(read) ?? groups[0];
+  if (chosen !== undefined && chosen.id !== read) setRead(chosen.id);
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   return (
     <>
@@ -27,8 +49,7 @@ export function Failures(): JSX.Element {
         title="Failures"
         about={
           <>
-            {isPartial ? "At least " : ""}
-            {plural(total, "dead letter")} in {plural(groups.length, "group")}
+            {plural(total, "failure")} in {plural(groups.length, "group")}
             {queue === "" ? null : (
               <>
                 {" "}
@@ -39,16 +60,18 @@ export function Failures(): JSX.Element {
           </>
         }
       >
-        <a class="btn" href={href("/tasks", { q: "state:dead" })}>
+        <a class="btn" href={href("/tasks", { q: "state:failure" })}>
           <Icon name="tasks" />
-          All dead letters
+          All failures
         </a>
       </PageHead>
-      <StateViews all={data.groups} view={view} queue={queue} />
+      <StateViews all={data} view={view} queue={queue} />
       {chosen === undefined ? (
         <section class="panel">
           <Nothing icon="check" title={view === "open" ? "No open failures" : "No such group"}>
-            <p>A task becomes a dead letter when its last attempt fails.</p>
+            <p>
+              A failure is a task whose last attempt failed, or that its worker ended as failed.
+            </p>
           </Nothing>
         </section>
       ) : (
@@ -73,7 +96,6 @@ export function Failures(): JSX.Element {
   );
 }
 
-/** What each view of the inbox shows. */
 const views: Readonly<Record<View, readonly GroupState[]>> = {
   open: ["open", "returned"],
   snoozed: ["snoozed"],
@@ -149,8 +171,8 @@ function Trend({ group }: { readonly group: FailureGroup }): JSX.Element {
 function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
   const { id, commands, example } = group;
   const only = commands.length === 1 ? commands[0]?.command : undefined;
-  const filter = { place: "dead", group: id, ...(only === undefined ? {} : { command: only }) };
-  const selection = { ids: [], filter, shown: `group:${id}` };
+  const filter = { place: "failure", group: id, command: only } as const;
+  const selection = { ids: [], filter, shown: `state:failure group:${id}` };
   return (
     <Panel
       title="Group"
@@ -158,13 +180,17 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
       note={id}
       actions={
         <>
-          <Act class="sm danger" icon="trash" onClick={() => askDeadLetters("delete", selection)}>
+          <Act class="sm danger" icon="trash" onClick={() => askFailures("delete", selection)}>
             Delete…
           </Act>
-          <Act class="sm" icon="replay" onClick={() => askDeadLetters("replay", selection)}>
+          <Act class="sm" icon="replay" onClick={() => askFailures("replay", selection)}>
             Replay…
           </Act>
-          <Act class="sm primary" icon="shield" onClick={() => askCanary(selection)}>
+          <Act
+            class="sm primary"
+            icon="shield"
+            onClick={() => openDialog(<CanaryDialog {...selection} />)}
+          >
             Replay as a canary…
           </Act>
         </>
@@ -181,6 +207,9 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
         <div class="meta">
           <Meta name="Dead letters">
             <b>{count(group.dlq)}</b>
+          </Meta>
+          <Meta name="Failed">
+            <b>{count(group.failed)}</b>
           </Meta>
           <Meta name="First">
             <Time at={group.firstSeen} />
@@ -206,8 +235,8 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
         <p class="row wrap">
           <a href={href(`/tasks/${example.taskId}`)}>Open example {shortId(example.taskId)}</a>
           <span class="faint">·</span>
-          <a href={href("/tasks", { q: `state:dead group:${id}` })}>
-            Show {plural(group.dlq, "task")}
+          <a href={href("/tasks", { q: `state:failure group:${id}` })}>
+            Show {plural(group.count, "task")}
           </a>
         </p>
       </div>
@@ -222,7 +251,7 @@ function Bar({ name, size, of }: { name: string; size: number; of: number }): JS
         <Given text={name} max={60} />
       </span>
       <svg aria-hidden="true">
-        <rect class="f-dead" width={`${(size / of) * 100}%`} height="8" />
+        <rect class="f t-dead" width={`${(size / of) * 100}%`} height="8" />
       </svg>
       <span class="num">{count(size)}</span>
     </>
@@ -231,7 +260,7 @@ function Bar({ name, size, of }: { name: string; size: number; of: number }): JS
 
 const patternCharsMax = 600;
 
-/** What differs between the errors of a group is shown as a mark. */
+/** Marks the parts that differ between the errors of a group. */
 function Pattern({ text }: { readonly text: string }): JSX.Element {
   const parts = text.slice(0, patternCharsMax).split(/(<(?:n|id|ip|text|path|url|time|hex)>)/);
   return (
@@ -244,5 +273,132 @@ function Pattern({ text }: { readonly text: string }): JSX.Element {
         ),
       )}
     </>
+  );
+}
+
+const minuteMs = 60_000;
+const snoozes = { 3600: "1 hour", 28800: "8 hours", 86400: "1 day", 604800: "7 days" } as const;
+
+const stateWords: Readonly<Record<GroupState, string>> = {
+  open: "Open",
+  returned: "Returned",
+  resolved: "Resolved",
+  ignored: "Ignored",
+  snoozed: "Snoozed",
+};
+
+const icons: Readonly<Record<Exclude<GroupState, "open">, IconName>> = {
+  returned: "warn",
+  resolved: "check",
+  ignored: "eyeoff",
+  snoozed: "snooze",
+};
+
+function GroupBadge({ state }: { readonly state: GroupState }): JSX.Element | null {
+  if (state === "open") return null;
+  return (
+    <Badge tone={state === "returned" ? "warn" : "mute"} icon={icons[state]}>
+      {stateWords[state]}
+    </Badge>
+  );
+}
+
+type Decision = GivenTo<"PUT /admin/failure-groups/:id/triage">["body"];
+
+function triageCall({ id }: FailureGroup, body: Decision) {
+  return callOf("PUT /admin/failure-groups/:id/triage", { params: { id }, body });
+}
+
+function reopen(group: FailureGroup): void {
+  sendNow(triageCall(group, { state: "open" }), "The group is open again", "failures");
+}
+
+function TriageButtons({ group }: { readonly group: FailureGroup }): JSX.Element {
+  if (group.state !== "open" && group.state !== "returned") {
+    return (
+      <Act class="sm" onClick={() => reopen(group)}>
+        Open again
+      </Act>
+    );
+  }
+  return (
+    <>
+      {(["resolved", "ignored", "snoozed"] as const).map((state) => (
+        <Act
+          key={state}
+          class="sm"
+          icon={icons[state]}
+          onClick={() => openDialog(<TriageDialog group={group} state={state} />)}
+        >
+          {verbs[state]}
+        </Act>
+      ))}
+    </>
+  );
+}
+
+const verbs = { resolved: "Resolve", ignored: "Ignore", snoozed: "Snooze…" } as const;
+const meanings = {
+  resolved: "Its tasks stay. The group is marked as returned when it fails again.",
+  ignored: "Its tasks stay. The group leaves the inbox, also when it fails again.",
+  snoozed: "Its tasks stay. The group leaves the inbox until the time is over.",
+} as const;
+
+function TriageDialog(props: {
+  readonly group: FailureGroup;
+  readonly state: keyof typeof verbs;
+}): JSX.Element {
+  const { group, state } = props;
+  const [reason, setReason] = useState("");
+  const [seconds, setSeconds] = useState<`${keyof typeof snoozes}`>("28800");
+  const body = {
+    state,
+    ...(state === "snoozed" ? { snoozeSeconds: Number(seconds) } : {}),
+    ...(reason.trim() === "" ? {} : { reason: reason.trim() }),
+  };
+  const call = triageCall(group, body);
+  const verb = verbs[state].replace("…", "");
+  return (
+    <ActionDialog
+      title={`${verb} this group?`}
+      about={`${plural(group.count, "failure")}. ${meanings[state]}`}
+      button={`${verb} group`}
+      icon={icons[state]}
+      call={call}
+      run={() => sendCall(call, `${stateWords[state]} the group`, "failures")}
+    >
+      {state === "snoozed" ? (
+        <Choices label="How long" options={snoozes} value={seconds} onChange={setSeconds} />
+      ) : null}
+      <TextField
+        label="Reason, shown to everyone"
+        maxLength={500}
+        value={reason}
+        onChange={setReason}
+      />
+    </ActionDialog>
+  );
+}
+
+/** The last decision, and who made it. */
+function TriageLine({ group }: { readonly group: FailureGroup }): JSX.Element | null {
+  const { triage, state } = group;
+  if (triage === undefined) return null;
+  const word = state === "returned" ? "Failed again after it was resolved by" : stateWords[state];
+  const left = triage.until === undefined ? 0 : Date.parse(triage.until) - Date.now();
+  return (
+    <Note
+      icon={state === "open" ? "snooze" : icons[state]}
+      tone={state === "returned" ? "warn" : undefined}
+    >
+      {state === "open" ? "Snoozed before" : word}
+      {state === "returned" ? " " : " by "}
+      <b>
+        <Given text={triage.by} max={100} />
+      </b>{" "}
+      <Time at={triage.at} />
+      {left > 0 ? `, for another ${duration(Math.max(left, minuteMs))}` : ""}
+      <Reason text={triage.reason} max={500} />
+    </Note>
   );
 }

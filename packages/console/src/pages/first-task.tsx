@@ -1,6 +1,7 @@
-/** A server without tasks: what to type to see one, and the moment it arrives the page is another. */
+/** For a server without tasks: the commands that create the first task. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { createCall } from "../model/tasks.ts";
 import { CodeBox } from "../parts/basics.tsx";
 import { Button } from "../parts/buttons.tsx";
 import { Choices } from "../parts/fields.tsx";
@@ -22,11 +23,7 @@ export function FirstTask(): JSX.Element {
       'await client.enqueue(task("hello"), { name: "world" });',
     ].join("\n"),
   };
-  const create = {
-    method: "POST",
-    path: "/v1/codeq/tasks",
-    body: { command: "hello", payload: { name: "world" } },
-  } as const;
+  const create = createCall("hello", '{"name":"world"}');
   return (
     <div class="empty">
       <div>
@@ -57,11 +54,7 @@ export function FirstTask(): JSX.Element {
             <p>
               <Choices
                 label="Language"
-                options={[
-                  ["cli", "CLI"],
-                  ["curl", "curl"],
-                  ["ts", "TypeScript"],
-                ]}
+                options={{ cli: "CLI", curl: "curl", ts: "TypeScript" }}
                 value={language}
                 onChange={setLanguage}
               />

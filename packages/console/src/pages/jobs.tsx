@@ -1,45 +1,19 @@
-/** Bulk jobs: how far each is, and pause, resume or abort it. */
+/** Bulk jobs with their progress; pause, resume or abort a job. */
+import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
-import { count, plural, share } from "../format.ts";
+import { callOf } from "../api.ts";
+import { count, duration, plural, share } from "../format.ts";
 import { Given, Line, List, Nothing, PageHead, Pending, Time } from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
 import type { IconName } from "../parts/icon.tsx";
 import { useAnswer } from "../query.ts";
 import { href } from "../router.ts";
 import { sendNow } from "../toasts.tsx";
-import { jobsPath } from "./bulk-jobs.tsx";
 
-interface Job {
-  readonly id: string;
-  readonly action: "replay" | "delete" | "cancel" | "move";
-  readonly filter: Readonly<Record<string, unknown>>;
-  /** The queue that tasks are moved to. */
-  readonly moveTo?: string;
-  readonly state: "running" | "paused" | "done" | "aborted" | "stopped";
-  readonly reason?: string;
-  readonly by: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  readonly ratePerSecond: number;
-  readonly matched: number;
-  readonly changed: number;
-  readonly failed: number;
-  readonly canary?: {
-    readonly first: number;
-    readonly factor: number;
-    readonly failurePercent: number;
-    readonly stage?: {
-      readonly size: number;
-      readonly waiting: number;
-      readonly succeeded: number;
-      readonly failedAgain: number;
-    };
-  };
-}
+type Job = ItemOf<"GET /admin/jobs">;
 
 export function Jobs(): JSX.Element {
-  const request = { path: jobsPath };
-  const { data, error } = useAnswer<{ jobs: Job[] }>("jobs", request, { everyMs: 2000 });
+  const { data, error } = useAnswer("jobs", callOf("GET /admin/jobs"), { everyMs: 2000 });
   if (data === undefined) return <Pending error={error} />;
   const running = data.jobs.filter(({ state }) => state === "running").length;
   return (
@@ -68,16 +42,24 @@ export function Jobs(): JSX.Element {
 }
 
 const looks: Readonly<Record<Job["state"], { readonly icon: IconName; readonly tone: string }>> = {
-  running: { icon: "leased", tone: "st-leased" },
-  paused: { icon: "pause", tone: "st-warn" },
+  running: { icon: "leased", tone: "t-leased" },
+  paused: { icon: "pause", tone: "t-warn" },
   done: { icon: "done", tone: "good" },
-  aborted: { icon: "cancelled", tone: "st-mute" },
+  aborted: { icon: "cancelled", tone: "t-mute" },
   stopped: { icon: "dead", tone: "bad" },
 };
 
 function JobLine({ job }: { readonly job: Job }): JSX.Element {
   const sub = (
     <>
+      {job.total === undefined || job.total === 0 ? null : (
+        <progress
+          class="job"
+          max={job.total}
+          value={job.changed + job.failed}
+          aria-label={`${count(job.changed + job.failed)} of ${count(job.total)}`}
+        />
+      )}
       <Stage job={job} />
       By <bdi>{job.by}</bdi>, <Time at={job.createdAt} />, {count(job.ratePerSecond)} per second at
       most. Filter:{" "}
@@ -94,8 +76,11 @@ function JobLine({ job }: { readonly job: Job }): JSX.Element {
           to <bdi>{job.moveTo}</bdi>:{" "}
         </>
       )}
-      {count(job.changed)} of {count(job.matched)} matching tasks, {count(job.failed)} refused:{" "}
-      <b>{job.state}</b>
+      {job.total === undefined
+        ? "counting the tasks that match"
+        : `${count(job.changed)} of ${plural(job.total, "task")}`}
+      {job.failed === 0 ? null : `, ${count(job.failed)} refused`}: <b>{job.state}</b>
+      {job.etaSeconds === undefined ? null : `, about ${duration(job.etaSeconds * 1000)} left`}
       {job.reason === undefined ? null : (
         <>
           , <Given text={job.reason} max={200} />
@@ -139,7 +124,7 @@ function titleOf(action: Job["action"]): string {
 
 const verbsDone = { pause: "Paused", resume: "Resumed", abort: "Aborted" } as const;
 
-function act(job: Job, verb: keyof typeof verbsDone): void {
-  const path = `${jobsPath}/${job.id}/${verb}`;
-  sendNow({ method: "POST", path }, `${verbsDone[verb]} the job`, "jobs");
+function act({ id }: Job, verb: keyof typeof verbsDone): void {
+  const call = callOf(`POST /admin/jobs/:id/${verb}`, { params: { id } });
+  sendNow(call, `${verbsDone[verb]} the job`, "jobs");
 }

@@ -1,4 +1,4 @@
-/** Signing in: at an identity server, or with a key, which goes to this server in a header and never in a URL. */
+/** Signs in at an identity server, or with a key, which is sent in a header and never in a URL. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Kbd, Problem } from "../parts/basics.tsx";
@@ -9,7 +9,7 @@ import { href } from "../router.ts";
 import { identityServer, signIn } from "../session.ts";
 import { useStore } from "../store.ts";
 
-/** What the server says in the URL when a sign-in at the identity server came to nothing. */
+/** By the code in the URL after a failed sign-in at the identity server. */
 const loginProblems: Readonly<Record<string, string>> = {
   expired:
     "The sign-in took too long, or was started in another browser or tab. Start it again in this tab.",
@@ -86,7 +86,7 @@ export function Login(): JSX.Element {
   );
 }
 
-/** Back to the page that somebody wanted to see. */
+/** Returns to the page that the user opened. */
 function loginUrl(): string {
   const { pathname, search } = window.location;
   const isPage = pathname !== "/" && new URLSearchParams(search).get("login") === null;

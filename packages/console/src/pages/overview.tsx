@@ -1,8 +1,9 @@
-/** "Is it healthy?", answered first; then what to do, and what there is. */
+/** The state of the server: problems first, then figures and the deepest queues. */
 import type { JSX } from "preact";
 import { type Attention, attentionOf, isNearlyFull, type Known } from "../attention.ts";
 import { bytes, count, duration, plural, rate, share } from "../format.ts";
-import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
+import { useFailures } from "../model/failures.ts";
+import { failureShare, isUnserved, type QueueRow, useQueues } from "../model/queues.ts";
 import { useUsual } from "../model/series.ts";
 import { useCluster, useHealth, useWorkers } from "../model/server.ts";
 import { Given, Nothing, Panel, Pending, QueueLink, queueHref } from "../parts/basics.tsx";
@@ -31,6 +32,7 @@ export function Overview(): JSX.Element {
   const workers = useWorkers();
   const health = useHealth();
   const cluster = useCluster();
+  const failures = useFailures("");
   const nowMs = useNow();
   const who = useStore(session) as Session;
   if (queues.data === undefined) return <Pending error={queues.error} />;
@@ -38,6 +40,7 @@ export function Overview(): JSX.Element {
   const known = {
     queues: queues.data,
     workers: workers.data?.workers ?? [],
+    failures: failures.data,
     health: health.data,
     disk: cluster.data?.disk,
     nowMs,
@@ -61,7 +64,7 @@ function HealthLine(props: {
   readonly queues: readonly QueueRow[];
 }): JSX.Element {
   const urgent = props.attention.filter(({ level }) => level === "bad").length;
-  const touched = new Set(props.attention.map(({ queue }) => queue).filter(Boolean)).size;
+  const touched = new Set(props.attention.flatMap(({ queues }) => queues)).size;
   const healthy = props.queues.length - touched;
   const title =
     urgent === 0
@@ -86,10 +89,11 @@ function HealthLine(props: {
 
 function Stats(props: Known & { readonly durability: string }): JSX.Element {
   const { queues, workers, health, disk } = props;
-  const sum = (key: "ready" | "delayed" | "leased" | "dead" | "waiting"): number =>
+  const sum = (key: "ready" | "delayed" | "leased" | "dead" | "failed" | "waiting"): number =>
     queues.reduce((total, queue) => total + queue[key], 0);
   const [most] = [...queues].sort((one, other) => other.waiting - one.waiting);
   const waiting = sum("waiting");
+  const failures = sum("dead") + sum("failed");
   const flow = (key: "enqueued" | "completed" | "failed" | "retried"): number =>
     queues.reduce((total, queue) => total + queue.rates[key], 0);
   const rates = {
@@ -141,18 +145,18 @@ function Stats(props: Known & { readonly durability: string }): JSX.Element {
       <Stat
         label="Workers"
         to={href("/workers")}
-        level={workers.length === 0 && sum("ready") > 0 ? "bad" : undefined}
+        level={queues.some(isUnserved) ? "bad" : undefined}
         note={plural(sum("leased"), "lease")}
       >
         {count(workers.length)}
       </Stat>
       <Stat
-        label="Dead letters"
+        label="Failures"
         to={href("/failures")}
-        level={sum("dead") > 0 ? "bad" : undefined}
-        note={sum("dead") > 0 ? "replay or delete" : "none"}
+        level={failures > 0 ? "bad" : undefined}
+        note={failures > 0 ? `${count(sum("dead"))} dead, ${count(sum("failed"))} failed` : "none"}
       >
-        {count(sum("dead"))}
+        {count(failures)}
       </Stat>
       <DiskStat health={health} disk={disk} />
       <Stat
@@ -185,6 +189,7 @@ const durabilityNotes: Readonly<Record<string, string>> = {
   fsync: "every write synced",
   interval: "synced every few ms",
   os: "not synced",
+  memory: "lost when the server ends",
 };
 
 function NeedsAttention({ items }: { readonly items: readonly Attention[] }): JSX.Element {
@@ -199,8 +204,8 @@ function NeedsAttention({ items }: { readonly items: readonly Attention[] }): JS
         </Nothing>
       ) : (
         <ul class="attn">
-          {items.slice(0, shownMax).map((item) => (
-            <li key={item.title}>
+          {items.map((item) => (
+            <li key={item.id}>
               <span class={item.level}>
                 <Icon name={item.icon} />
               </span>
@@ -217,27 +222,27 @@ function NeedsAttention({ items }: { readonly items: readonly Attention[] }): JS
           ))}
         </ul>
       )}
-      {items.length > shownMax ? (
-        <div class="panel-foot sub row wrap">
-          <a href={href("/queues")}>{count(items.length - shownMax)} more</a>
-        </div>
-      ) : null}
     </Panel>
   );
 }
 
 const linkTexts = {
   queue: "Open queue",
-  dead: "Open failures",
+  queues: "Open queues",
+  failures: "Open failures",
   workers: "Open workers",
   health: "Open cluster",
 } as const;
 
-function pageOf({ page, queue = "" }: Attention): string {
-  if (page === "dead") return href("/failures", { queue });
-  if (page === "queue") return queueHref(queue);
+function pageOf({ page, id, queues }: Attention): string {
+  const [only] = queues.length === 1 ? queues : [];
+  if (page === "failures") return href("/failures", { queue: only });
+  if (page === "queue") return queueHref(only ?? "");
+  if (page === "queues") return href("/queues", { show: shownQueues[id] });
   return page === "workers" ? href("/workers") : href("/cluster");
 }
+
+const shownQueues: Readonly<Record<string, string>> = { paused: "paused", "no worker": "unserved" };
 
 function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.Element {
   const top = depthOf(...queues);

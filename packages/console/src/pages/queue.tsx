@@ -1,23 +1,41 @@
-/** One queue: its rates over time, its depths, what can be done. */
+/** One queue: depths, rates over time, failures, workers, its topic, and actions. */
+import type { ItemOf } from "@codeq/protocol";
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { callOf } from "../api.ts";
 import { count, duration, plural, rate, share } from "../format.ts";
-import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
+import { useFailures } from "../model/failures.ts";
+import { failureShare, isUnserved, type QueueRow, useQueues } from "../model/queues.ts";
 import { type Range, useSeries } from "../model/series.ts";
+import { listCall } from "../model/tasks.ts";
 import { ActionDialog, Effects, openDialog } from "../overlays/dialog.tsx";
-import { Nothing, PageHead, Panel, Pending, Reason, Time } from "../parts/basics.tsx";
+import {
+  type Fact,
+  Facts,
+  Given,
+  Line,
+  List,
+  Note,
+  Nothing,
+  PageHead,
+  Panel,
+  Pending,
+  Reason,
+  Time,
+  WorkerName,
+} from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
 import { DepthBar, QueueTrend, RateChart, RateLegend } from "../parts/charts.tsx";
 import { Choices, TextField } from "../parts/fields.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { type Column, num } from "../parts/tables.tsx";
+import { useAnswer } from "../query.ts";
 import { href } from "../router.ts";
 import { mayAct } from "../session.ts";
 import { showFilter } from "../task-filter.ts";
 import { sendCall, sendNow } from "../toasts.tsx";
 import { askBulkJob } from "./bulk-jobs.tsx";
-import { askDeadLetters } from "./task-actions.tsx";
+import { askFailures } from "./task-actions.tsx";
 
 export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
   const { data, error } = useQueues();
@@ -30,20 +48,159 @@ export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
       </Nothing>
     );
   }
-  const about =
-    queue.pause === undefined ? undefined : (
-      <span class="warn">
-        <PausedBy pause={queue.pause} />
-      </span>
-    );
   return (
     <>
-      <PageHead title={<bdi>{queue.name}</bdi>} about={about}>
+      <PageHead title={<bdi>{queue.name}</bdi>}>
         <Actions queue={queue} />
       </PageHead>
+      <StateNote queue={queue} />
       <Figures queue={queue} />
       <RatePanel queue={queue.name} />
+      <div class="cols c-6-6">
+        <QueueFailures queue={queue.name} />
+        <div class="cols">
+          <QueueWorkers queue={queue} />
+          <QueueTopic queue={queue.name} />
+        </div>
+      </div>
     </>
+  );
+}
+
+/** Why no task of the queue is handed out, if none is. */
+function StateNote({ queue }: { readonly queue: QueueRow }): JSX.Element | null {
+  const { name, pause, ready, leased, leasedMax } = queue;
+  if (pause !== undefined) {
+    return (
+      <Note icon="pause" tone="warn">
+        <PausedBy pause={pause} />. Workers get no tasks from this queue.{" "}
+        <Act class="sm" icon="play" onClick={() => resumeQueue(name)}>
+          Resume
+        </Act>
+      </Note>
+    );
+  }
+  if (isUnserved(queue)) {
+    return (
+      <Note icon="nowork" tone="warn">
+        <b>No worker asks for this queue.</b> {plural(ready, "task is", "tasks are")} ready, the
+        oldest for {oldestText(queue)}.
+      </Note>
+    );
+  }
+  if (leasedMax !== undefined && leased >= leasedMax && ready > 0) {
+    return (
+      <Note icon="block" tone="warn">
+        The topic of this queue allows {plural(leasedMax, "lease")} at a time, and all are in use.
+      </Note>
+    );
+  }
+  return null;
+}
+
+const groupsShown = 5;
+
+function QueueFailures({ queue }: { readonly queue: string }): JSX.Element {
+  const { data, error } = useFailures(queue);
+  const all = (
+    <a class="btn ghost sm" href={href("/failures", { queue })}>
+      Open failures
+    </a>
+  );
+  const note = data === undefined ? undefined : plural(data.length, "group");
+  return (
+    <Panel title="Failures" id="failures" note={note} actions={all}>
+      <List
+        rows={data?.slice(0, groupsShown)}
+        error={error}
+        nothing={<p class="panel-body muted">No failures.</p>}
+      >
+        {({ id, text, count: many, lastSeen }) => (
+          <Line
+            key={id}
+            icon="dead"
+            tone="bad"
+            action={
+              <a class="btn sm" href={href("/failures", { queue, group: id })}>
+                Open
+              </a>
+            }
+            sub={
+              <>
+                last <Time at={lastSeen} />
+              </>
+            }
+          >
+            <b>{count(many)}</b> × <Given text={text} max={200} />
+          </Line>
+        )}
+      </List>
+    </Panel>
+  );
+}
+
+const leasesLooked = 200;
+
+/** From the leases of the queue: the newest of them, when there are many. */
+function QueueWorkers({ queue }: { readonly queue: QueueRow }): JSX.Element {
+  const { name, leased, asking } = queue;
+  const request = listCall({ command: name, place: "leased" }, { limit: leasesLooked });
+  const { data, error } = useAnswer("queue-workers", request, { follows: { queue: name } });
+  const held = new Map<string, number>();
+  for (const { workerId = "" } of data?.tasks ?? []) {
+    held.set(workerId, (held.get(workerId) ?? 0) + 1);
+  }
+  const rows = [...held].sort(([, one], [, other]) => other - one);
+  const cut = leased > leasesLooked ? `, from the newest ${count(leasesLooked)} leases` : "";
+  return (
+    <Panel
+      title="Workers"
+      id="queue-workers"
+      note={`${count(rows.length)} at work${cut}, ${count(asking)} asking for tasks`}
+    >
+      <List
+        rows={data === undefined ? undefined : rows.slice(0, workersShown)}
+        error={error}
+        nothing={<p class="panel-body muted">No worker has a task of this queue.</p>}
+      >
+        {([id, leases]) => (
+          <Line key={id} icon="workers" isCut>
+            <WorkerName id={id} /> <span class="faint">{plural(leases, "lease")}</span>
+          </Line>
+        )}
+      </List>
+    </Panel>
+  );
+}
+
+const workersShown = 10;
+
+function topicFacts({ policy }: ItemOf<"GET /admin/topics">): Fact[] {
+  const { maxConsumers = 0, retentionSeconds = 0, deadLetterTopicRef } = policy;
+  return [
+    ["Attempts", policy.maxAttempts],
+    ["Priorities", policy.priorityTiers.join(", ")],
+    ["Leases at most", maxConsumers === 0 ? "any number" : count(maxConsumers)],
+    ["Kept", retentionSeconds === 0 ? "default of the server" : duration(retentionSeconds * 1000)],
+    ["Dead letters also to", deadLetterTopicRef ?? "–"],
+  ];
+}
+
+function QueueTopic({ queue }: { readonly queue: string }): JSX.Element | null {
+  const { data } = useAnswer("topics", callOf("GET /admin/topics", { query: { limit: 1000 } }));
+  const topic = data?.topics.find(({ topicName }) => topicName === queue);
+  if (topic === undefined) return null;
+  const all = (
+    <a class="btn ghost sm" href={href("/topics")}>
+      Open topics
+    </a>
+  );
+  return (
+    <Panel title="Topic" id="queue-topic" note={`version ${topic.version}`} actions={all}>
+      <div class="panel-body">
+        <Facts of={topicFacts(topic)} />
+      </div>
+    </Panel>
   );
 }
 
@@ -65,6 +222,11 @@ function tasksOf(queue: string, place?: string): string {
 function Actions({ queue }: { readonly queue: QueueRow }): JSX.Element {
   const { name } = queue;
   const all = { ids: [], filter: { command: name }, shown: `queue:${name}` };
+  const failures = {
+    ids: [],
+    filter: { place: "failure", command: name },
+    shown: `state:failure queue:${name}`,
+  } as const;
   return (
     <>
       <a class="btn primary" href={tasksOf(name)}>
@@ -78,7 +240,7 @@ function Actions({ queue }: { readonly queue: QueueRow }): JSX.Element {
         </a>
       ) : null}
       {queue.pause === undefined ? (
-        <Act icon="pause" onClick={() => askPauseQueue(queue)}>
+        <Act icon="pause" onClick={() => openDialog(<PauseDialog queue={queue} />)}>
           Pause…
         </Act>
       ) : (
@@ -91,9 +253,9 @@ function Actions({ queue }: { readonly queue: QueueRow }): JSX.Element {
           Cancel all tasks…
         </Act>
       )}
-      {queue.dead === 0 ? null : (
-        <Act class="danger" icon="trash" onClick={() => askDeadLetters("delete", all)}>
-          Delete dead letters…
+      {queue.dead + queue.failed === 0 ? null : (
+        <Act class="danger" icon="trash" onClick={() => askFailures("delete", failures)}>
+          Delete failures…
         </Act>
       )}
     </>
@@ -105,23 +267,25 @@ function Figures({ queue }: { readonly queue: QueueRow }): JSX.Element {
     ["Ready", "ready"],
     ["Delayed", "delayed"],
     ["Leased", "leased"],
-    ["Dead letters", "dead"],
   ] as const;
+  const failures = queue.dead + queue.failed;
   const failing = failureShare(queue.rates);
   return (
     <>
       <section class="stats" aria-label="Depths and rates">
         {places.map(([title, place]) => (
-          <Stat
-            key={place}
-            label={title}
-            to={tasksOf(queue.name, place)}
-            level={place === "dead" && queue.dead > 0 ? "bad" : undefined}
-            note="open tasks"
-          >
+          <Stat key={place} label={title} to={tasksOf(queue.name, place)} note="open tasks">
             {count(queue[place])}
           </Stat>
         ))}
+        <Stat
+          label="Failures"
+          to={tasksOf(queue.name, "failure")}
+          level={failures > 0 ? "bad" : undefined}
+          note={`${count(queue.dead)} dead, ${count(queue.failed)} failed`}
+        >
+          {count(failures)}
+        </Stat>
         <Stat label="Oldest waiting" note="ready and not claimed">
           {oldestText(queue)}
         </Stat>
@@ -144,19 +308,17 @@ function Figures({ queue }: { readonly queue: QueueRow }): JSX.Element {
   );
 }
 
-/** From this share of failed attempts on somebody should look. */
+/** From this share of failed attempts on, the figure is marked as a problem. */
 export const failingShare = 0.1;
 
 interface StatProps {
   readonly label: ComponentChildren;
-  /** The page with more about it. */
   readonly to?: string;
   readonly level?: "bad" | "warn" | undefined;
   readonly note: ComponentChildren;
   readonly children: ComponentChildren;
 }
 
-/** A figure, what it is, and a note on it. */
 export function Stat({ label, to, level, note, children }: StatProps): JSX.Element {
   const look = `stat ${level === undefined ? "" : `is-${level}`}`;
   const content = (
@@ -177,7 +339,7 @@ export function Stat({ label, to, level, note, children }: StatProps): JSX.Eleme
   );
 }
 
-/** How long the bar of the deepest queue is. */
+/** The depth of the deepest queue, which has the longest bar. */
 export function depthOf(...queues: readonly QueueRow[]): number {
   return Math.max(1, ...queues.map(({ waiting, leased, dead }) => waiting + leased + dead));
 }
@@ -186,7 +348,6 @@ function oldestText({ oldestSeconds }: QueueRow): string {
   return oldestSeconds === undefined ? "–" : duration(oldestSeconds * 1000);
 }
 
-/** How old the oldest task is, and how fast tasks come and go. */
 export const paceColumns: readonly Column<QueueRow>[] = [
   num("Oldest", oldestText),
   num("In/s", ({ rates }) => rate(rates.enqueued)),
@@ -200,8 +361,10 @@ export const trendColumn: Column<QueueRow> = {
   show: ({ name }) => <QueueTrend queue={name} />,
 };
 
-export function drainText({ waiting, drainSeconds, rates, pause }: QueueRow): string {
+export function drainText(queue: QueueRow): string {
+  const { waiting, drainSeconds, rates, pause } = queue;
   if (pause !== undefined) return "paused";
+  if (isUnserved(queue)) return "no worker";
   if (waiting === 0) return "empty";
   if (drainSeconds !== undefined) return `drains in ${duration(drainSeconds * 1000)}`;
   return rates.enqueued > rates.completed ? "growing" : "does not drain";
@@ -213,12 +376,7 @@ export function RatePanel({ queue }: { readonly queue: string }): JSX.Element {
   const choices = (
     <Choices
       label="Time range"
-      options={[
-        ["1h", "1 h"],
-        ["6h", "6 h"],
-        ["24h", "24 h"],
-        ["7d", "7 d"],
-      ]}
+      options={{ "1h": "1 h", "6h": "6 h", "24h": "24 h", "7d": "7 d" }}
       value={range}
       onChange={setRange}
     />
@@ -242,11 +400,7 @@ export function resumeQueue(name: string): void {
   sendNow(call, `Resumed ${name}`, "queues");
 }
 
-export function askPauseQueue(queue: QueueRow): void {
-  openDialog(() => <PauseDialog queue={queue} />);
-}
-
-function PauseDialog({ queue }: { readonly queue: QueueRow }): JSX.Element {
+export function PauseDialog({ queue }: { readonly queue: QueueRow }): JSX.Element {
   const [reason, setReason] = useState("");
   const params = { command: queue.name };
   const call = callOf("POST /admin/queues/:command/pause", { params, body: { reason } });

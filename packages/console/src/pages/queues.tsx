@@ -1,39 +1,45 @@
-/** All queues: how deep, what is wrong, what can be done. */
+/** All queues with their depths, rates and problems. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { count, plural } from "../format.ts";
 import { useKeys, useRowKeys } from "../keys.ts";
-import { type QueueRow, useQueues } from "../model/queues.ts";
+import { isUnserved, type QueueRow, useQueues } from "../model/queues.ts";
+import { openDialog } from "../overlays/dialog.tsx";
 import { Hints, Nothing, PageHead, Pending, QueueLink, queueHref } from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
 import { DepthBar } from "../parts/charts.tsx";
 import { Choices } from "../parts/fields.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { actions, type Column, LongTable, num, title } from "../parts/tables.tsx";
-import { href, navigate } from "../router.ts";
+import { href, navigate, useLocation } from "../router.ts";
 import { mayAct } from "../session.ts";
 import {
-  askPauseQueue,
   depthOf,
   drainText,
+  PauseDialog,
   PausedBy,
   paceColumns,
   resumeQueue,
   trendColumn,
 } from "./queue.tsx";
 
-type Kind = "all" | "dead" | "paused";
+const kinds = ["all", "failures", "unserved", "paused"] as const;
+type Kind = (typeof kinds)[number];
 
 const rowPx = 41;
 
 export function Queues(): JSX.Element {
   const { data, error } = useQueues();
-  const [kind, setKind] = useState<Kind>("all");
+  const asked = useLocation().query.get("show");
+  const kind = kinds.find((each) => each === asked) ?? "all";
+  const setKind = (next: Kind): void =>
+    navigate(href("/queues", { show: next === "all" ? "" : next }), { replace: true });
   const [text, setText] = useState("");
   const all = data ?? [];
   const of: Readonly<Record<Kind, readonly QueueRow[]>> = {
     all,
-    dead: all.filter(({ dead }) => dead > 0),
+    failures: all.filter(({ dead, failed }) => dead + failed > 0),
+    unserved: all.filter(isUnserved),
     paused: all.filter(({ pause }) => pause !== undefined),
   };
   const wanted = text.trim().toLowerCase();
@@ -44,13 +50,13 @@ export function Queues(): JSX.Element {
   const { cursor, keys } = useRowKeys(ids, { open: (name) => navigate(queueHref(name)) });
   useKeys({ ...keys, "/": () => document.getElementById("queue-filter")?.focus() });
   if (data === undefined) return <Pending error={error} />;
-  const sum = (key: "waiting" | "leased" | "dead"): string =>
+  const sum = (key: "waiting" | "leased" | "dead" | "failed"): string =>
     count(all.reduce((total, queue) => total + queue[key], 0));
   return (
     <>
       <PageHead
         title="Queues"
-        about={`${sum("waiting")} waiting, ${sum("leased")} leased, ${sum("dead")} dead letters in ${plural(all.length, "queue")}`}
+        about={`${sum("waiting")} waiting, ${sum("leased")} leased, ${sum("dead")} dead letters, ${sum("failed")} failed in ${plural(all.length, "queue")}`}
       >
         {mayAct() ? (
           <a class="btn" href={href("/enqueue")}>
@@ -63,11 +69,12 @@ export function Queues(): JSX.Element {
         <Choices
           label="Which queues"
           large
-          options={[
-            ["all", `All ${count(of.all.length)}`],
-            ["dead", `With dead letters ${count(of.dead.length)}`],
-            ["paused", `Paused ${count(of.paused.length)}`],
-          ]}
+          options={{
+            all: `All ${count(of.all.length)}`,
+            failures: `With failures ${count(of.failures.length)}`,
+            unserved: `No worker ${count(of.unserved.length)}`,
+            paused: `Paused ${count(of.paused.length)}`,
+          }}
           value={kind}
           onChange={setKind}
         />
@@ -111,12 +118,18 @@ export function Queues(): JSX.Element {
   );
 }
 
-/** Dead letters, then paused ones, then the most waiting. */
+/** Most failures, then those without a worker, then paused ones, then the most waiting. */
 function byAttention(one: QueueRow, other: QueueRow): number {
-  const weight = ({ dead, pause }: QueueRow): number =>
-    (dead > 0 ? 2 : 0) + (pause === undefined ? 0 : 1);
+  const weight = (queue: QueueRow): number =>
+    (queue.dead + queue.failed > 0 ? 4 : 0) +
+    (isUnserved(queue) ? 2 : 0) +
+    (queue.pause === undefined ? 0 : 1);
+  const failures = ({ dead, failed }: QueueRow): number => dead + failed;
   return (
-    weight(other) - weight(one) || other.waiting - one.waiting || (one.name < other.name ? -1 : 1)
+    weight(other) - weight(one) ||
+    failures(other) - failures(one) ||
+    other.waiting - one.waiting ||
+    (one.name < other.name ? -1 : 1)
   );
 }
 
@@ -126,7 +139,7 @@ function Legend(): JSX.Element {
       {(["ready", "delayed", "leased", "dead"] as const).map((place) => (
         <span key={place}>
           <svg width="8" height="8" aria-hidden="true">
-            <rect class={`f-${place}`} width="8" height="8" rx="2" />
+            <rect class={`f t-${place}`} width="8" height="8" rx="2" />
           </svg>
           {place[0]?.toUpperCase() + place.slice(1)}
         </span>
@@ -140,7 +153,10 @@ function columnsOf(top: number): readonly Column<QueueRow>[] {
     { ...title("Queue", Name), class: ({ pause }) => `full name ${pause ? "two" : ""}` },
     num("Waiting", ({ waiting }) => <b>{count(waiting)}</b>),
     title("Depth by place", (row) => <DepthBar of={row} top={top} />, "full bar"),
-    { ...num("Dead", Dead), class: ({ dead }) => `num ${dead > 0 ? "bad" : "faint"}` },
+    {
+      ...num("Failures", Failures),
+      class: ({ dead, failed }) => `num ${dead + failed > 0 ? "bad" : "faint"}`,
+    },
     ...paceColumns,
     num("Drains", Drain),
     trendColumn,
@@ -168,11 +184,11 @@ function Name({ name, pause }: QueueRow): JSX.Element {
   );
 }
 
-function Dead({ name, dead }: QueueRow): JSX.Element {
-  if (dead === 0) return <>0</>;
+function Failures({ name, dead, failed }: QueueRow): JSX.Element {
+  if (dead + failed === 0) return <>0</>;
   return (
     <a class="bad" href={href("/failures", { queue: name })}>
-      {count(dead)}
+      {count(dead + failed)}
     </a>
   );
 }
@@ -186,7 +202,7 @@ function PauseButton(row: QueueRow): JSX.Element {
         class="ghost icon sm"
         icon={isPaused ? "play" : "pause"}
         aria-label={`${isPaused ? "Resume" : "Pause"} ${name}`}
-        onClick={() => (isPaused ? resumeQueue(name) : askPauseQueue(row))}
+        onClick={() => (isPaused ? resumeQueue(name) : openDialog(<PauseDialog queue={row} />))}
       />
     </div>
   );
@@ -198,7 +214,8 @@ function isFull({ leased, leasedMax }: QueueRow): boolean {
 
 function Drain(row: QueueRow): JSX.Element {
   const text = drainText(row);
-  const level = text === "paused" ? "st-warn" : text === "growing" ? "st-dead" : "";
+  const level =
+    text === "paused" ? "t-warn" : text === "growing" || text === "no worker" ? "t-dead" : "";
   return (
     <span class={`st ${level}`}>
       {text === "growing" ? <Icon name="up" small /> : null}

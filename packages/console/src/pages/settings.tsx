@@ -1,4 +1,4 @@
-/** Every setting of the server with its value and where that comes from, and what this browser remembers. */
+/** Preferences of this browser, and every setting of the server with its value and source. */
 import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -34,36 +34,22 @@ function Preferences(): JSX.Element {
         <Preference
           label="Theme"
           store={theme}
-          options={[
-            ["", "As the system"],
-            ["light", "Light"],
-            ["dark", "Dark"],
-          ]}
+          options={{ "": "As the system", light: "Light", dark: "Dark" }}
         />
         <Preference
           label="Times"
           store={timeMode}
-          options={[
-            ["relative", "Relative"],
-            ["local", "Local"],
-            ["utc", "UTC"],
-          ]}
+          options={{ relative: "Relative", local: "Local", utc: "UTC" }}
         />
         <Preference
           label="Payloads and results"
           store={payloads}
-          options={[
-            ["shown", "Shown"],
-            ["hidden", "Hidden"],
-          ]}
+          options={{ shown: "Shown", hidden: "Hidden" }}
         />
         <Preference
-          label="Shortcuts of single letters"
+          label="Single-letter shortcuts"
           store={shortcuts}
-          options={[
-            ["on", "On"],
-            ["off", "Off"],
-          ]}
+          options={{ on: "On", off: "Off" }}
         />
       </div>
     </Panel>
@@ -73,7 +59,7 @@ function Preferences(): JSX.Element {
 interface PreferenceProps<T extends string> {
   readonly label: string;
   readonly store: Store<T>;
-  readonly options: readonly (readonly [T, string])[];
+  readonly options: Readonly<Record<T, string>>;
 }
 
 function Preference<T extends string>({ label, store, options }: PreferenceProps<T>): JSX.Element {

@@ -24,7 +24,7 @@ export function Subscriptions(): JSX.Element {
         title="Subscriptions"
         about="A subscribed URL gets a POST when a queue has work, so that its worker can claim it."
       >
-        <Act class="primary" icon="plus" onClick={() => openDialog(Subscribe)}>
+        <Act class="primary" icon="plus" onClick={() => openDialog(<Subscribe />)}>
           Subscribe a URL
         </Act>
       </PageHead>
@@ -39,7 +39,7 @@ export function Subscriptions(): JSX.Element {
           id={({ subscriptionId }) => subscriptionId}
           columns={columns}
           nothing={
-            <Nothing icon="webhooks" title="Nobody has subscribed">
+            <Nothing icon="webhooks" title="No URL is subscribed">
               <p>Workers that hold a connection or poll need no subscription.</p>
             </Nothing>
           }
@@ -105,7 +105,7 @@ function renew({ subscriptionId: id }: Subscription): void {
 
 function askDelete({ subscriptionId: id, callbackUrl }: Subscription): void {
   const call = callOf("DELETE /admin/subscriptions/:id", { params: { id } });
-  openDialog(() => (
+  openDialog(
     <ActionDialog
       title="Delete this subscription?"
       about={`${callbackUrl.slice(0, 200)} is no longer notified when queues have work.`}
@@ -113,8 +113,8 @@ function askDelete({ subscriptionId: id, callbackUrl }: Subscription): void {
       isFinal
       call={call}
       run={() => sendCall(call, "Deleted the subscription", "subscriptions")}
-    />
-  ));
+    />,
+  );
 }
 
 function Subscribe(): JSX.Element {
@@ -160,11 +160,7 @@ function Subscribe(): JSX.Element {
       />
       <Choices
         label="How long it lasts"
-        options={[
-          ["3600", "1 hour"],
-          ["86400", "1 day"],
-          ["604800", "7 days"],
-        ]}
+        options={{ "3600": "1 hour", "86400": "1 day", "604800": "7 days" }}
         value={seconds}
         onChange={setSeconds}
       />

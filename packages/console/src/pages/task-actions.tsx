@@ -1,53 +1,56 @@
-/** What can be done to a task, and to dead letters. */
+/** Actions on a task, and on failures. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, type Request } from "../api.ts";
-import { count, plural, shortId } from "../format.ts";
+import { ask, callOf } from "../api.ts";
+import { count, shortId } from "../format.ts";
 import { jsonProblem } from "../json-lines.ts";
-import { type TaskRow, taskPath } from "../model/tasks.ts";
-import { ActionDialog, Blast, Effects, openDialog } from "../overlays/dialog.tsx";
+import { type TaskRow, withPayload } from "../model/tasks.ts";
+import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { PayloadField, TextField } from "../parts/fields.tsx";
 import { invalidate } from "../query.ts";
 import { href, navigate } from "../router.ts";
 import { sendCall, sendNow, tell } from "../toasts.tsx";
-import { filterBody, type Selection, useDryRun } from "./bulk-jobs.tsx";
+import { askBulkJob, askEach, type Selection } from "./bulk-jobs.tsx";
 
 export function replayTask({ id }: TaskRow): void {
-  sendNow({ method: "POST", path: taskPath(id, "/replay") }, `Replayed ${shortId(id)}`);
+  const call = callOf("POST /admin/tasks/:id/replay", { params: { id } });
+  sendNow(call, `Replayed ${shortId(id)}`);
 }
 
-/** Due now, whatever it waited for. */
 export function runNow({ id }: TaskRow): void {
-  const call = { method: "PATCH", path: taskPath(id), body: { delaySeconds: 0 } } as const;
+  const body = { delaySeconds: 0 };
+  const call = callOf("PATCH /admin/tasks/:id", { params: { id }, body });
   sendNow(call, `${shortId(id)} is ready to run`);
 }
 
-/** Sends the webhook of a task again. */
 export function redeliver(id: string): void {
-  sendNow({ method: "POST", path: taskPath(id, "/redeliver") }, "The webhook is under way");
+  sendNow(
+    callOf("POST /admin/tasks/:id/redeliver", { params: { id } }),
+    "The webhook is under way",
+  );
 }
 
 export function askCancel(task: TaskRow): void {
-  const call = { method: "POST", path: taskPath(task.id, "/cancel"), body: {} } as const;
-  openDialog(() => (
+  const call = callOf("POST /admin/tasks/:id/cancel", { params: { id: task.id } });
+  openDialog(
     <ActionDialog
       title="Cancel this task?"
       about={
         task.place === "leased"
-          ? "Its worker is told to stop. When it does not, it loses the task after a grace of 30 seconds."
-          : "It ends as failed with CANCELLED and is not run."
+          ? "The worker is notified to stop. If it does not stop, it loses the task after 30 seconds."
+          : "It ends as cancelled and is not run."
       }
       button="Cancel task"
       icon="x"
       call={call}
       run={() => sendCall(call, `Cancelled ${shortId(task.id)}`)}
-    />
-  ));
+    />,
+  );
 }
 
 export function askDelete(task: TaskRow): void {
-  const call = { method: "DELETE", path: taskPath(task.id) } as const;
-  openDialog(() => (
+  const call = callOf("DELETE /admin/tasks/:id", { params: { id: task.id } });
+  openDialog(
     <ActionDialog
       title="Delete this task?"
       about="Its payload, result and error are deleted permanently."
@@ -59,22 +62,18 @@ export function askDelete(task: TaskRow): void {
         await sendCall(call, `Deleted ${shortId(task.id)}`, "queues");
         navigate(href("/tasks"));
       }}
-    />
-  ));
+    />,
+  );
 }
 
-export function askMove(task: TaskRow): void {
-  openDialog(() => <MoveDialog task={task} />);
-}
-
-function MoveDialog({ task }: { readonly task: TaskRow }): JSX.Element {
+export function MoveDialog({ task }: { readonly task: TaskRow }): JSX.Element {
   const [command, setCommand] = useState("");
   const [priority, setPriority] = useState(String(task.priority ?? 0));
   const body = {
     ...(command.trim() === "" ? {} : { command: command.trim() }),
     priority: Number(priority),
   };
-  const call = { method: "PATCH", path: taskPath(task.id), body } as const;
+  const call = callOf("PATCH /admin/tasks/:id", { params: { id: task.id }, body });
   return (
     <ActionDialog
       title="Move or change priority"
@@ -97,17 +96,14 @@ function MoveDialog({ task }: { readonly task: TaskRow }): JSX.Element {
 }
 
 /** A waiting task is edited in place; one that has ended is enqueued again with another payload. */
-export function askEdit(task: TaskRow): void {
-  openDialog(() => <EditDialog task={task} />);
-}
-
-function EditDialog({ task }: { readonly task: TaskRow }): JSX.Element {
+export function EditDialog({ task }: { readonly task: TaskRow }): JSX.Element {
   const isWaiting = task.place === "ready" || task.place === "delayed";
   const [payload, setPayload] = useState(task.payload ?? "");
-  const body = `{"payload":${payload}}`;
-  const call: Request<{ task: { id: string } }> = isWaiting
-    ? { method: "PATCH", path: taskPath(task.id), body }
-    : { method: "POST", path: taskPath(task.id, "/replay"), body };
+  const key = isWaiting ? "PATCH /admin/tasks/:id" : "POST /admin/tasks/:id/replay";
+  const call = {
+    ...callOf(key, { params: { id: task.id }, body: {} }),
+    body: withPayload({}, payload),
+  };
   return (
     <ActionDialog
       title={isWaiting ? "Edit payload" : "Edit and replay"}
@@ -137,73 +133,9 @@ function EditDialog({ task }: { readonly task: TaskRow }): JSX.Element {
   );
 }
 
-const deadVerbs = {
-  replay: {
-    word: "Replay",
-    done: "Replayed",
-    icon: "replay",
-    effects: [["replay", "Tasks keep their id, and get all their attempts again."]],
-  },
-  delete: {
-    word: "Delete",
-    done: "Deleted",
-    icon: "trash",
-    effects: [["dead", "Payloads and errors are removed for good."]],
-  },
-} as const;
-type DeadVerb = keyof typeof deadVerbs;
-
-export function askDeadLetters(verb: DeadVerb, selection: Selection): void {
-  openDialog(() => <DeadLettersDialog verb={verb} selection={selection} />);
-}
-
-function bodyOf({ ids, filter }: Selection): object {
-  if (filter === undefined) return { ids };
-  const { place: _place, ...rest } = filter;
-  return filterBody(rest);
-}
-
-interface DeadDone {
-  readonly replayed?: number;
-  readonly deleted?: number;
-  readonly hasMore: boolean;
-}
-
-function DeadLettersDialog(props: { verb: DeadVerb; selection: Selection }): JSX.Element {
-  const { verb, selection } = props;
-  const { word, done, icon, effects } = deadVerbs[verb];
-  const isFinal = verb === "delete";
-  const call = {
-    method: "POST",
-    path: `/v1/codeq/admin/dead-letters/${verb}`,
-    body: bodyOf(selection),
-  } as const;
-  const { data, note } = useDryRun(call.path, call.body);
-  const matched = data?.matched ?? selection.ids.length;
-  const queue = selection.filter?.["command"];
-  return (
-    <ActionDialog
-      title={`${word} ${plural(matched, "dead letter")}?`}
-      about={selection.shown === "" ? undefined : `Filter: ${selection.shown}`}
-      button={`${word} ${plural(matched, "task")}`}
-      icon={icon}
-      isFinal={isFinal}
-      confirm={isFinal ? (queue ?? String(matched)) : undefined}
-      call={call}
-      isReady={data !== undefined && matched > 0}
-      run={async () => {
-        let touched = 0;
-        for (let hasMore = true; hasMore; ) {
-          const { replayed = 0, deleted = 0, ...rest } = await ask<DeadDone>(call);
-          touched += replayed + deleted;
-          hasMore = rest.hasMore && replayed + deleted > 0;
-        }
-        tell(`${done} ${plural(touched, "dead letter")}`);
-        invalidate();
-      }}
-    >
-      <Blast count={count(matched)} what="dead letters" note={note} />
-      <Effects of={effects} />
-    </ActionDialog>
-  );
+/** Selected tasks one by one; all that match a filter as a bulk job. */
+export function askFailures(verb: "replay" | "delete", selection: Selection): void {
+  const { ids, filter, shown } = selection;
+  if (filter === undefined) askEach(verb, ids);
+  else askBulkJob(verb, { filter, shown });
 }

@@ -1,9 +1,9 @@
-/** The life of a task: its places over time, and its attempts with what came of each. */
+/** The life of a task: its places over time, and its attempts with their outcomes. */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
 import { duration, plural } from "../format.ts";
 import type { Attempt, TaskRow } from "../model/tasks.ts";
-import { Given, Panel, State, type StateName, Time } from "../parts/basics.tsx";
+import { Given, Panel, State, type StateName, Time, WorkerName } from "../parts/basics.tsx";
+import { useWidth } from "../parts/charts.tsx";
 import { CardTable, type Column, column, num, title } from "../parts/tables.tsx";
 import { useNow } from "../preferences.ts";
 import { lifeOf, type Stay } from "../task-life.ts";
@@ -40,22 +40,8 @@ const narrowMin = 22;
 const wideMin = 44;
 
 /** One lane for each place; widths grow with the square root of the time. */
-function Lanes({
-  stays,
-  isOver,
-}: {
-  readonly stays: readonly Stay[];
-  readonly isOver: boolean;
-}): JSX.Element {
-  const element = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(640);
-  useEffect(() => {
-    const box = element.current;
-    if (box === null) return undefined;
-    const observer = new ResizeObserver(() => setWidth(Math.max(280, box.clientWidth)));
-    observer.observe(box);
-    return () => observer.disconnect();
-  }, []);
+function Lanes({ stays, isOver }: { stays: readonly Stay[]; isOver: boolean }): JSX.Element {
+  const { element, width } = useWidth(280);
   const last = stays.at(-1)?.place;
   const lanes = ["delayed", "ready", "leased", last === "dead" ? "dead" : "done"] as const;
   const least = Math.min(width < 560 ? narrowMin : wideMin, (width - left - right) / stays.length);
@@ -89,7 +75,7 @@ function Lanes({
           <g key={lane}>
             <line class="rail" x1={left} x2={width} y1={y(lane) + 0.5} y2={y(lane) + 0.5} />
             <text
-              class={`lane l-${lane} ${stays.some(({ place }) => place === lane) ? "" : "unused"}`}
+              class={`lane t-${lane} ${stays.some(({ place }) => place === lane) ? "" : "unused"}`}
               x="0"
               y={y(lane) + 4}
             >
@@ -126,7 +112,7 @@ interface DrawnStay extends Stay {
 
 interface StayBarProps {
   readonly stay: DrawnStay;
-  /** Where the stay before it is. */
+  /** The y of the stay before. */
   readonly fromY: number | undefined;
   readonly isNarrow: boolean;
 }
@@ -138,7 +124,7 @@ function StayBar({ stay, fromY, isNarrow }: StayBarProps): JSX.Element {
     <g>
       {fromY === undefined ? null : <path class="link" d={`M${at - 0.5} ${fromY}V${y}`} />}
       <rect
-        class={`f-${stay.place}`}
+        class={`f t-${stay.place}`}
         x={at}
         y={y - 4}
         width={Math.max(1, size - 1)}
@@ -159,12 +145,14 @@ function StayBar({ stay, fromY, isNarrow }: StayBarProps): JSX.Element {
   );
 }
 
-const outcomes: Readonly<Record<string, { readonly name: StateName; readonly word: string }>> = {
+const outcomes: Readonly<Record<Attempt["outcome"], { name: StateName; word: string }>> = {
   running: { name: "leased", word: "Running" },
   completed: { name: "done", word: "Completed" },
   cancelled: { name: "cancelled", word: "Cancelled" },
-  interrupted: { name: "cancelled", word: "Interrupted" },
+  interrupted: { name: "ready", word: "Handed back" },
   unsent: { name: "cancelled", word: "Not sent" },
+  failed: { name: "failed", word: "Failed" },
+  nacked: { name: "failed", word: "Failed" },
   abandoned: { name: "failed", word: "Abandoned" },
   expired: { name: "failed", word: "Lease expired" },
   timed_out: { name: "failed", word: "Timed out" },
@@ -173,7 +161,9 @@ const outcomes: Readonly<Record<string, { readonly name: StateName; readonly wor
 function Attempts({ task }: { readonly task: TaskRow }): JSX.Element {
   const attempts = [...(task.attemptHistory ?? [])].reverse();
   const note =
-    attempts.length === 0 ? "none yet" : `${plural(attempts.length, "attempt")}, newest first`;
+    attempts.length === 0
+      ? "none yet"
+      : `${attemptNumber(task)} of ${task.maxAttempts}, newest first`;
   return (
     <Panel title="Attempts" id="attempts" note={note}>
       <CardTable
@@ -191,12 +181,20 @@ function Attempts({ task }: { readonly task: TaskRow }): JSX.Element {
   );
 }
 
+/** The worker had the task, but gave it back unworked: no attempt is used up, and it is not a retry. */
+const uncounted: ReadonlySet<string> = new Set(["interrupted", "unsent"]);
+
+/** The number of the attempt that is under way, or of the last one. */
+export function attemptNumber({ attempts = 0, attemptHistory = [] }: TaskRow): number {
+  const isRunning = attemptHistory.at(-1)?.outcome === "running";
+  const ended = attemptHistory.filter(
+    ({ outcome }) => outcome !== "running" && !uncounted.has(outcome),
+  ).length;
+  return Math.max(attempts, isRunning ? Math.min(ended + 1, attempts + 1) : 0);
+}
+
 const columns: readonly Column<Attempt>[] = [
-  title(
-    "Outcome",
-    ({ outcome }) => <State {...(outcomes[outcome] ?? { name: "failed", word: "Failed" })} />,
-    "",
-  ),
+  title("Outcome", ({ outcome }) => <State {...outcomes[outcome]} />, ""),
   title(
     "Error and worker",
     ({ error, workerId, leaseToken }) => (
@@ -207,7 +205,7 @@ const columns: readonly Column<Attempt>[] = [
           </code>
         )}
         <span class="sub">
-          <Given text={workerId} max={100} />, lease token {leaseToken}
+          <WorkerName id={workerId} />, lease token {leaseToken}
         </span>
       </>
     ),
@@ -219,8 +217,12 @@ const columns: readonly Column<Attempt>[] = [
   ),
   column(
     "Then",
-    ({ delaySeconds }) =>
-      delaySeconds === undefined ? "" : `retry in ${duration(delaySeconds * 1000)}`,
+    ({ delaySeconds, outcome }) =>
+      uncounted.has(outcome)
+        ? "not counted"
+        : delaySeconds === undefined
+          ? ""
+          : `retry in ${duration(delaySeconds * 1000)}`,
     "faint nowrap",
   ),
 ];

@@ -1,17 +1,31 @@
-/** What a task carries and what came of it: payload, result and error, the report of its worker, its files. */
+/** Payload, result and error of a task, the report of its worker, its files and its webhook. */
+import type { ReplyOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { apiHeaders, curlOf, type Request, urlOf } from "../api.ts";
-import { bytes, plural, visible } from "../format.ts";
+import { callOf, curlOf, openFile, type Request } from "../api.ts";
+import { bytes, duration, plural, visible } from "../format.ts";
 import { jsonLines, linesMax } from "../json-lines.ts";
 import { saveBlob } from "../model/download.ts";
-import { type InspectedTask, type TaskRow, taskPath } from "../model/tasks.ts";
-import { copyText, Given, Line, List, Nothing, Panel, Time } from "../parts/basics.tsx";
-import { Button } from "../parts/buttons.tsx";
+import type { InspectedTask, TaskRow } from "../model/tasks.ts";
+import {
+  copyText,
+  Given,
+  Line,
+  List,
+  Nothing,
+  Panel,
+  Pending,
+  State,
+  type StateName,
+  Time,
+} from "../parts/basics.tsx";
+import { Act, Button } from "../parts/buttons.tsx";
 import { payloads } from "../preferences.ts";
+import { useAnswer } from "../query.ts";
 import { hidesPayloads, session } from "../session.ts";
 import { useStore } from "../store.ts";
 import { tell, tellProblem } from "../toasts.tsx";
+import { redeliver } from "./task-actions.tsx";
 
 const tabs = { payload: "Payload", result: "Result", error: "Error" } as const;
 type Tab = keyof typeof tabs;
@@ -90,7 +104,7 @@ function missing(tab: Tab, { place, payloadOmitted }: TaskRow): string {
   if (tab === "payload")
     return payloadOmitted === true ? "The payload is too long to show" : "No payload";
   if (tab === "error") return "No attempt has failed";
-  return place === "done" || place === "failed" || place === "dead"
+  return place === "done" || place === "failed" || place === "cancelled" || place === "dead"
     ? "The task has no result"
     : "The task has not finished yet";
 }
@@ -104,7 +118,7 @@ const pieceLooks = {
   text: "js",
 } as const;
 
-/** JSON as it was sent: numbers exactly, everything else as text. */
+/** JSON as it was sent: numbers keep all digits. */
 function JsonView({ text, label }: { readonly text: string; readonly label: string }): JSX.Element {
   const lines = jsonLines(text);
   return (
@@ -126,7 +140,6 @@ function JsonView({ text, label }: { readonly text: string; readonly label: stri
   );
 }
 
-/** What the worker says while it works: how far it is, and its log. */
 export function TaskReport({ task }: { readonly task: TaskRow }): JSX.Element | null {
   const { progress, logs = [] } = task;
   if (progress === undefined && logs.length === 0) return null;
@@ -150,7 +163,13 @@ export function TaskReport({ task }: { readonly task: TaskRow }): JSX.Element | 
   );
 }
 
-/** Stays at the end while somebody looks at the end. */
+/** Stable while lines are added at the end and dropped at the start, so that a text selection survives. */
+function lineKey(logs: NonNullable<TaskRow["logs"]>, index: number): string {
+  const { at } = logs[index] ?? {};
+  return `${at} ${logs.slice(index).filter((line) => line.at === at).length}`;
+}
+
+/** Follows new lines while the log is scrolled to its end. */
 function LogLines({ logs }: { readonly logs: NonNullable<TaskRow["logs"]> }): JSX.Element {
   const element = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -171,7 +190,7 @@ function LogLines({ logs }: { readonly logs: NonNullable<TaskRow["logs"]> }): JS
       }}
     >
       {logs.map(({ at, text }, index) => (
-        <div key={`${at} ${index}`}>
+        <div key={lineKey(logs, index)}>
           <span class="faint">
             <Time at={at} />
           </span>
@@ -184,7 +203,7 @@ function LogLines({ logs }: { readonly logs: NonNullable<TaskRow["logs"]> }): JS
 
 type Artifact = NonNullable<NonNullable<InspectedTask["result"]>["artifacts"]>[number];
 
-/** Larger files would have to fit into the memory of the page. */
+/** The browser holds a file in memory before it saves the file. */
 const savedBytesMax = 256 * 1024 * 1024;
 
 export function TaskFiles(props: {
@@ -203,7 +222,7 @@ export function TaskFiles(props: {
 
 function ArtifactLine({ id, artifact }: { id: string; artifact: Artifact }): JSX.Element {
   const { name, url, contentType } = artifact;
-  const file = { path: taskPath(id, `/artifacts/${encodeURIComponent(name)}`) };
+  const file = callOf("GET /admin/tasks/:id/artifacts/:name", { params: { id, name } });
   const isOurs = artifact.sha256 !== undefined;
   const isSmall = (artifact.bytes ?? 0) <= savedBytesMax;
   const action =
@@ -238,11 +257,10 @@ function getFile(file: Request, name: string): string {
   return `${curlOf(file)} \\\n  -L -o '${name.replaceAll("'", "'\\''")}'`;
 }
 
-/** The browser follows a link to object storage only outside of the page. */
+/** A page may not read from object storage; for a redirect there the user gets a curl command. */
 async function save(file: Request, name: string): Promise<void> {
   try {
-    const init = { headers: apiHeaders(), credentials: "same-origin", redirect: "manual" } as const;
-    const reply = await fetch(urlOf(file), init);
+    const reply = await openFile(file);
     if (reply.type === "opaqueredirect") {
       copyText(getFile(file, name), "The file is in object storage; copied the command to get it");
       return;
@@ -253,4 +271,86 @@ async function save(file: Request, name: string): Promise<void> {
   } catch (error) {
     tellProblem(error);
   }
+}
+
+type Webhook = ReplyOf<"GET /admin/tasks/:id/deliveries">;
+
+const webhookStates: Readonly<
+  Record<Webhook["state"], { readonly name: StateName; readonly word: string }>
+> = {
+  none: { name: "cancelled", word: "No webhook" },
+  pending: { name: "delayed", word: "When the task has ended" },
+  waiting: { name: "delayed", word: "On its way" },
+  delivered: { name: "done", word: "Delivered" },
+  failed: { name: "failed", word: "Given up" },
+};
+
+export function TaskWebhook({ task }: { readonly task: TaskRow }): JSX.Element {
+  const request = callOf("GET /admin/tasks/:id/deliveries", { params: { id: task.id } });
+  const { data, error } = useAnswer("deliveries", request, { everyMs: 2000 });
+  const send = (
+    <Act class="sm" icon="replay" onClick={() => redeliver(task.id)}>
+      Send again
+    </Act>
+  );
+  return (
+    <Panel
+      title="Webhook"
+      id="webhook"
+      note={data && plural(data.total, "try", "tries")}
+      actions={data === undefined || data.state === "pending" ? undefined : send}
+    >
+      {data === undefined ? <Pending error={error} /> : <Tries webhook={data} />}
+    </Panel>
+  );
+}
+
+function Tries({ webhook }: { readonly webhook: Webhook }): JSX.Element {
+  const { url = "", state, nextTryAt, tries } = webhook;
+  return (
+    <>
+      <div class="panel-body why">
+        <p class="row wrap">
+          <State {...webhookStates[state]} />
+          <code class="trunc">
+            <Given text={url} max={300} />
+          </code>
+          {nextTryAt === undefined ? null : (
+            <span class="faint">
+              next try <Time at={nextTryAt} />
+            </span>
+          )}
+        </p>
+        {webhook.error === undefined ? null : (
+          <p class="fp">
+            <Given text={webhook.error} max={300} />
+          </p>
+        )}
+      </div>
+      <List rows={[...tries].reverse()}>
+        {(each) => (
+          <Line
+            key={each.at}
+            {...(isTaken(each) ? good : bad)}
+            action={
+              <span class="faint">
+                <Time at={each.at} />
+              </span>
+            }
+            sub={each.error && <Given text={each.error} max={300} />}
+          >
+            {each.status === undefined ? "No answer" : `Answered ${each.status}`} after{" "}
+            {duration(each.durationMs)}
+          </Line>
+        )}
+      </List>
+    </>
+  );
+}
+
+const good = { icon: "done", tone: "good" } as const;
+const bad = { icon: "failed", tone: "bad" } as const;
+
+function isTaken({ status = 0 }: Webhook["tries"][number]): boolean {
+  return status >= 200 && status < 300;
 }

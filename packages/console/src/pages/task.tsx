@@ -1,13 +1,16 @@
-/** One task: where it is and why, what it carries, what came of it, what can be done. */
+/** One task: its place and why, its payload, attempts and result, and actions. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { curlOf, tenant } from "../api.ts";
 import { watchTask } from "../feed.ts";
 import { duration, plural, shortId } from "../format.ts";
 import { useKeys } from "../keys.ts";
-import { inspectTask, stateOf, type TaskRow, taskPath } from "../model/tasks.ts";
+import { createCall, inspectCall, inspectTask, type TaskRow } from "../model/tasks.ts";
+import { openDialog } from "../overlays/dialog.tsx";
 import {
   copyText,
+  type Fact,
+  Facts,
   Given,
   Kbd,
   Meta,
@@ -18,6 +21,7 @@ import {
   State,
   TaskLink,
   Time,
+  WorkerName,
 } from "../parts/basics.tsx";
 import { Act, Button, Menu } from "../parts/buttons.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
@@ -28,10 +32,16 @@ import { hidesPayloads, mayAct, session } from "../session.ts";
 import { useStore } from "../store.ts";
 import { enqueueLike } from "./enqueue.tsx";
 import { Explain } from "./explain.tsx";
-import { askCancel, askDelete, askEdit, askMove, replayTask, runNow } from "./task-actions.tsx";
-import { TaskLife } from "./task-life.tsx";
-import { TaskFiles, TaskReport, TaskTexts } from "./task-output.tsx";
-import { TaskWebhook } from "./task-webhook.tsx";
+import {
+  askCancel,
+  askDelete,
+  EditDialog,
+  MoveDialog,
+  replayTask,
+  runNow,
+} from "./task-actions.tsx";
+import { attemptNumber, TaskLife } from "./task-life.tsx";
+import { TaskFiles, TaskReport, TaskTexts, TaskWebhook } from "./task-output.tsx";
 
 export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
   const of = useStore(tenant);
@@ -69,7 +79,7 @@ export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
         </div>
         <div class="cols">
           <Explain task={task} />
-          <Facts task={task} />
+          <Details task={task} />
         </div>
       </div>
     </>
@@ -82,19 +92,24 @@ interface Action {
   readonly key?: string;
   readonly run: () => void;
   readonly isDanger?: boolean;
-  /** It ends the task, and is nobody's first choice. */
+  /** Ends the task; never shown as the primary button. */
   readonly isEnd?: boolean;
   readonly usesPayload?: boolean;
 }
 
-/** The first is what most people came for. Without its payload a task can neither be edited nor cloned. */
+/** The primary action first. A task whose payload is hidden can neither be edited nor cloned. */
 function actionsOf(task: TaskRow): Action[] {
   const all = allActionsOf(task);
   return hidesPayloads() ? all.filter(({ usesPayload }) => usesPayload !== true) : all;
 }
 
 function allActionsOf(task: TaskRow): Action[] {
-  const edit = { icon: "edit", key: "e", usesPayload: true, run: () => askEdit(task) } as const;
+  const edit = {
+    icon: "edit",
+    key: "e",
+    usesPayload: true,
+    run: () => openDialog(<EditDialog task={task} />),
+  } as const;
   const clone: Action = {
     text: "Clone",
     icon: "clone",
@@ -102,6 +117,7 @@ function allActionsOf(task: TaskRow): Action[] {
     run: () => enqueueLike(task.command, task.payload ?? "{}"),
   };
   const cancel: Action = { text: "Cancel…", icon: "x", isEnd: true, run: () => askCancel(task) };
+  const now: Action = { text: "Run now", icon: "bolt", key: "n", run: () => runNow(task) };
   const remove: Action = {
     text: "Delete…",
     icon: "trash",
@@ -112,15 +128,21 @@ function allActionsOf(task: TaskRow): Action[] {
     case "ready":
     case "delayed":
       return [
-        { text: "Run now", icon: "bolt", key: "n", run: () => runNow(task) },
+        ...(task.place === "delayed" ? [now] : []),
         { ...edit, text: "Edit payload" },
-        { text: "Move…", icon: "move", key: "m", run: () => askMove(task) },
+        {
+          text: "Move…",
+          icon: "move",
+          key: "m",
+          run: () => openDialog(<MoveDialog task={task} />),
+        },
         clone,
         cancel,
       ];
     case "leased":
       return [cancel, clone];
     case "dead":
+    case "failed":
       return [
         { text: "Replay", icon: "replay", key: "r", run: () => replayTask(task) },
         { ...edit, text: "Edit and replay" },
@@ -128,7 +150,7 @@ function allActionsOf(task: TaskRow): Action[] {
         remove,
       ];
     case "done":
-    case "failed":
+    case "cancelled":
       return [{ ...edit, text: "Edit and replay" }, clone, remove];
   }
 }
@@ -138,20 +160,12 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
   const keys = Object.fromEntries(actions.map(({ key = "", run }) => [key, run]));
   const why = (): void => document.getElementById("whyp")?.scrollIntoView({ block: "center" });
   useKeys({ ...(mayAct() ? keys : {}), w: why });
-  const get = { path: taskPath(task.id) };
-  const create = {
-    method: "POST",
-    path: "/v1/codeq/tasks",
-    body: `{"command":${JSON.stringify(task.command)},"payload":${task.payload ?? "{}"}}`,
-  } as const;
+  const get = inspectCall(task.id);
+  const create = createCall(task.command, task.payload ?? "{}");
   return (
     <header class="task-head">
       <div class="task-title row wrap">
-        <State
-          name={stateOf(task)}
-          pill
-          {...(task.place === "dead" ? { word: "Dead letter" } : {})}
-        />
+        <State name={task.place} pill {...(task.place === "dead" ? { word: "Dead letter" } : {})} />
         <h1>
           <bdi>{task.command}</bdi>
         </h1>
@@ -195,7 +209,7 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
         </Meta>
         <Meta name="Priority">{task.priority ?? 0}</Meta>
         <Meta name="Attempts">
-          {task.attempts ?? 0} of {task.maxAttempts} used
+          {attemptNumber(task)} of {task.maxAttempts}
         </Meta>
         <Meta name="Created">
           <Time at={task.createdAt} />
@@ -215,9 +229,7 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
   );
 }
 
-type Fact = readonly [name: string, value: ComponentChildren];
-
-function Facts({ task }: { readonly task: TaskRow }): JSX.Element {
+function Details({ task }: { readonly task: TaskRow }): JSX.Element {
   const nowMs = useNow();
   const facts = [...factsOf(task), ...lastsOf(task, nowMs)].filter(
     ([, value]) => value !== undefined,
@@ -225,14 +237,7 @@ function Facts({ task }: { readonly task: TaskRow }): JSX.Element {
   return (
     <Panel title="Details" id="facts">
       <div class="panel-body">
-        <dl class="facts">
-          {facts.map(([name, value]) => (
-            <div key={name} class="fact">
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-        </dl>
+        <Facts of={facts} />
       </div>
     </Panel>
   );
@@ -250,13 +255,25 @@ function factsOf(task: TaskRow): Fact[] {
         <bdi>{task.command}</bdi>
       </a>,
     ],
-    ["Worker", text(task.workerId)],
+    ["Worker", task.workerId && <WorkerName key="w" id={task.workerId} />],
     ["Replayed", task.replays === undefined ? undefined : plural(task.replays, "time")],
     ["Replay of", link(task.replayOf)],
     ["Replayed as", link(task.replayedAs)],
-    ["Idempotency key", text(task.idempotencyKey)],
+    ["Idempotency key", isOwnKey(task) ? undefined : text(task.idempotencyKey)],
+    ["Unique key", text(uniqueOf(task))],
     ["Trace", traceOf(task)],
   ];
+}
+
+/** The client library makes a key for each call, so that it can repeat the call; such a key is not the user's. */
+function uniqueOf({ uniqueKey, replaced, waitsForKey }: TaskRow): string | undefined {
+  if (uniqueKey === undefined) return undefined;
+  const times = replaced === undefined ? "" : `, replaced ${replaced} times`;
+  return `${uniqueKey}${times}${waitsForKey ? ", waits for the task with this key" : ""}`;
+}
+
+function isOwnKey({ idempotencyKey = "" }: TaskRow): boolean {
+  return /^auto:[^:]+:[0-9a-z]+$/.test(idempotencyKey);
 }
 
 function traceOf({ traceParent }: TaskRow): ComponentChildren {

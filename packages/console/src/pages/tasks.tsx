@@ -1,13 +1,13 @@
-/** Find tasks, look at them, act on one, some or all that match. */
+/** Finds tasks, and acts on one, several or all that match. */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { curlOf, tenant } from "../api.ts";
 import { count, plural } from "../format.ts";
 import { useKeys, useRowKeys } from "../keys.ts";
 import { csvOf, download } from "../model/download.ts";
 import { useKnownQueues } from "../model/queues.ts";
 import { newsMax, type TaskList, useTaskList } from "../model/task-list.ts";
-import { allTasks, exportMax, stateOf, type TaskRow, tasksPath } from "../model/tasks.ts";
+import { allTasks, exportMax, listCall, type TaskRow } from "../model/tasks.ts";
 import { showApiCalls } from "../overlays/page-info.tsx";
 import {
   copyText,
@@ -19,6 +19,7 @@ import {
   State,
   TaskLink,
   Time,
+  WorkerName,
 } from "../parts/basics.tsx";
 import { Act, Button, Menu } from "../parts/buttons.tsx";
 import { CheckBox } from "../parts/fields.tsx";
@@ -27,11 +28,11 @@ import { Icon } from "../parts/icon.tsx";
 import { type Column, LongTable } from "../parts/tables.tsx";
 import { href, navigate, useLocation } from "../router.ts";
 import { mayAct } from "../session.ts";
-import { createStore, keep, readKept, useStore } from "../store.ts";
-import { filterQuery, parseFilter } from "../task-filter.ts";
+import { keptStore, useStore } from "../store.ts";
+import { filterQuery, parseFilter, type TaskQuery } from "../task-filter.ts";
 import { tell, tellProblem } from "../toasts.tsx";
 import { askBulkJob, askEach, askMoveMany, type Selection } from "./bulk-jobs.tsx";
-import { askDeadLetters } from "./task-actions.tsx";
+import { askFailures } from "./task-actions.tsx";
 
 const rowPx = 37;
 
@@ -42,16 +43,15 @@ interface View {
 
 const builtIn: readonly View[] = [
   { title: "All tasks", filter: "" },
+  { title: "Failures", filter: "state:failure" },
   { title: "Dead letters", filter: "state:dead" },
   { title: "Leased", filter: "state:leased" },
   { title: "Delayed", filter: "state:delayed" },
   { title: "Done in 1 h", filter: "state:done ended:1h" },
 ];
 
-const savedViews = createStore<readonly View[]>(JSON.parse(readKept("views") ?? "[]") as View[]);
-savedViews.subscribe(() => keep("views", JSON.stringify(savedViews.get())));
+const savedViews = keptStore<readonly View[]>("views", []);
 
-/** Columns that can be shown or hidden. */
 const optional = {
   error: {
     head: "Last error",
@@ -90,7 +90,7 @@ const optional = {
   worker: {
     head: "Worker",
     class: "gone trunc worker",
-    show: ({ workerId = "" }) => <Given text={workerId} max={80} />,
+    show: ({ workerId }) => (workerId === undefined ? null : <WorkerName id={workerId} />),
   },
   created: {
     head: "Created",
@@ -101,25 +101,23 @@ const optional = {
 } as const satisfies Readonly<Record<string, Column<TaskRow>>>;
 type Optional = keyof typeof optional;
 const optionalNames = Object.keys(optional) as Optional[];
-const shownColumns = createStore<readonly Optional[]>(
-  (readKept("columns")?.split(",") as Optional[] | undefined) ?? [
-    "error",
-    "attempts",
-    "priority",
-    "worker",
-  ],
-);
-shownColumns.subscribe(() => keep("columns", shownColumns.get().join(",")));
+const shownColumns = keptStore<readonly Optional[]>("columns", [
+  "error",
+  "attempts",
+  "priority",
+  "worker",
+]);
 
 export function Tasks(): JSX.Element {
   const { query } = useLocation();
   const of = useStore(tenant);
   const text = query.get("q") ?? "";
   const tokens = useMemo(() => parseFilter(text), [text]);
-  // Spans of time are counted from when the filter was set, so that pages fit together.
+  // Time spans count from the moment when the filter was set, so that pages fit together.
   const filter = useMemo(() => filterQuery(tokens, Date.now()), [tokens]);
   const { data: queues = [] } = useKnownQueues();
   const list = useTaskList(filter.problem === undefined ? filter.query : undefined, of);
+  const ids = list.tasks.map(({ id }) => id);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [isAll, setAll] = useState(false);
   const choose = (next: ReadonlySet<string>): void => {
@@ -127,11 +125,11 @@ export function Tasks(): JSX.Element {
     setAll(false);
   };
   const toggle = (id: string): void => {
-    const next = new Set(chosen);
+    const next = new Set(isAll ? ids : chosen);
     if (!next.delete(id)) next.add(id);
     choose(next);
   };
-  useEffect(() => choose(new Set()), [text, of]);
+  useLayoutEffect(() => choose(new Set()), [text, of]);
   const setFilter = (next: string): void =>
     navigate(href("/tasks", { q: next }), { replace: true });
   const selection: Selection = {
@@ -139,7 +137,6 @@ export function Tasks(): JSX.Element {
     filter: isAll ? filter.query : undefined,
     shown: isAll ? text || "all tasks" : "",
   };
-  const ids = list.tasks.map(({ id }) => id);
   const { cursor, keys } = useRowKeys(ids, {
     open: (id) => navigate(href(`/tasks/${id}`)),
     select: toggle,
@@ -148,7 +145,8 @@ export function Tasks(): JSX.Element {
     ...keys,
     "/": () => document.getElementById("task-filter")?.focus(),
     r: () => {
-      if (chosen.size > 0 && mayAct()) askDeadLetters("replay", selection);
+      if (chosen.size > 0 && mayAct() && isFailurePlace(filter.query.place))
+        askFailures("replay", selection);
     },
   });
   return (
@@ -199,7 +197,7 @@ export function Tasks(): JSX.Element {
         <BulkBar
           selection={selection}
           total={list.total}
-          place={filter.query["place"]}
+          place={filter.query.place}
           isAll={isAll}
           onAll={() => setAll(true)}
           onClear={() => choose(new Set())}
@@ -292,7 +290,7 @@ function ColumnMenu(): JSX.Element {
   );
 }
 
-function ExportMenu({ query }: { readonly query: Readonly<Record<string, string>> }): JSX.Element {
+function ExportMenu({ query }: { readonly query: TaskQuery }): JSX.Element {
   const run = async (kind: "csv" | "json"): Promise<void> => {
     try {
       const tasks = await allTasks(query);
@@ -306,7 +304,7 @@ function ExportMenu({ query }: { readonly query: Readonly<Record<string, string>
       tellProblem(error);
     }
   };
-  const curl = curlOf({ path: tasksPath, query });
+  const curl = curlOf(listCall(query, {}));
   return (
     <Menu label="Export" icon="download">
       <button class="opt" type="button" onClick={() => void run("csv")}>
@@ -325,7 +323,7 @@ function ExportMenu({ query }: { readonly query: Readonly<Record<string, string>
   );
 }
 
-function sdkCallOf({ priority, ...query }: Readonly<Record<string, string>>): string {
+function sdkCallOf({ priority, ...query }: TaskQuery): string {
   const filter = { ...query, ...(priority === undefined ? {} : { priority: Number(priority) }) };
   return `for await (const task of client.admin.tasks(${JSON.stringify(filter)})) console.log(task);`;
 }
@@ -333,7 +331,7 @@ function sdkCallOf({ priority, ...query }: Readonly<Record<string, string>>): st
 const csvColumns: Readonly<Record<string, (task: TaskRow) => string | number | undefined>> = {
   id: ({ id }) => id,
   queue: ({ command }) => command,
-  state: stateOf,
+  state: ({ place }) => place,
   priority: ({ priority }) => priority ?? 0,
   attempts: ({ attempts }) => attempts ?? 0,
   maxAttempts: ({ maxAttempts }) => maxAttempts,
@@ -372,7 +370,8 @@ function TaskRows(props: TableProps & { readonly isFiltered: boolean }): JSX.Ele
 function TaskTable(props: TableProps): JSX.Element {
   const { list, chosen, isAll, onChoose, onToggle } = props;
   const { tasks } = list;
-  const shown = useStore(shownColumns);
+  const wanted = useStore(shownColumns);
+  const shown = optionalNames.filter((name) => wanted.includes(name));
   const isEvery = tasks.every(({ id }) => chosen.has(id));
   const isChosen = ({ id }: TaskRow): boolean => isAll || chosen.has(id);
   const select: Column<TaskRow> = {
@@ -410,9 +409,17 @@ function TaskTable(props: TableProps): JSX.Element {
 }
 
 const first: readonly Column<TaskRow>[] = [
-  { head: "State", class: "c-state", show: (task) => <State name={stateOf(task)} /> },
+  { head: "State", class: "c-state", show: ({ place }) => <State name={place} /> },
   { head: "Task", class: "c-id", show: ({ id }) => <TaskLink id={id} /> },
-  { head: "Queue", class: "c-q nowrap", show: ({ command }) => <bdi>{command}</bdi> },
+  {
+    head: "Queue",
+    class: "c-q nowrap",
+    show: ({ command }) => (
+      <bdi class="short" title={command}>
+        {command}
+      </bdi>
+    ),
+  },
 ];
 const changed: Column<TaskRow> = {
   head: "Changed",
@@ -424,7 +431,7 @@ const changed: Column<TaskRow> = {
 interface BulkProps {
   readonly selection: Selection;
   readonly total: number | undefined;
-  /** Where all of them are, if the filter says so. */
+  /** The place in the filter, if it has one. */
   readonly place: string | undefined;
   readonly isAll: boolean;
   readonly onAll: () => void;
@@ -449,9 +456,9 @@ function BulkBar({ selection, total, place, isAll, onAll, onClear }: BulkProps):
 }
 
 function BulkActions({ selection, place }: Pick<BulkProps, "selection" | "place">): JSX.Element {
-  if (place === "dead") return <DeadActions selection={selection} />;
+  if (isFailurePlace(place)) return <FailureActions selection={selection} />;
   const { ids, filter, shown } = selection;
-  const action = place === "done" || place === "failed" ? "delete" : "cancel";
+  const action = place === "done" || place === "cancelled" ? "delete" : "cancel";
   const run = (): void =>
     filter === undefined ? askEach(action, ids) : askBulkJob(action, { filter, shown });
   return (
@@ -468,13 +475,17 @@ function BulkActions({ selection, place }: Pick<BulkProps, "selection" | "place"
   );
 }
 
-function DeadActions({ selection }: Pick<BulkProps, "selection">): JSX.Element {
+function isFailurePlace(place: string | undefined): boolean {
+  return place === "failure" || place === "dead" || place === "failed";
+}
+
+function FailureActions({ selection }: Pick<BulkProps, "selection">): JSX.Element {
   return (
     <>
-      <Act class="primary sm" icon="replay" onClick={() => askDeadLetters("replay", selection)}>
+      <Act class="primary sm" icon="replay" onClick={() => askFailures("replay", selection)}>
         Replay… <Kbd>R</Kbd>
       </Act>
-      <Act class="sm danger" icon="trash" onClick={() => askDeadLetters("delete", selection)}>
+      <Act class="sm danger" icon="trash" onClick={() => askFailures("delete", selection)}>
         Delete…
       </Act>
     </>

@@ -1,4 +1,4 @@
-/** All tenants that have tasks, for operators: choose one to look at. */
+/** All tenants that have tasks; an operator chooses one. */
 import type { JSX } from "preact";
 import { tenant } from "../api.ts";
 import { plural } from "../format.ts";

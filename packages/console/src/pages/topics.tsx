@@ -1,4 +1,4 @@
-/** Topics: queues with a policy of their own; make, change and delete one. */
+/** Topics: queues with their own policy; create, change and delete a topic. */
 import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -23,7 +23,7 @@ export function Topics(): JSX.Element {
         title="Topics"
         about="A topic gives a queue its own attempts, priorities, retention and limit of leases."
       >
-        <Act class="primary" icon="plus" onClick={() => openDialog(() => <TopicDialog />)}>
+        <Act class="primary" icon="plus" onClick={() => openDialog(<TopicDialog />)}>
           Create topic
         </Act>
       </PageHead>
@@ -61,7 +61,7 @@ const columns: readonly Column<Topic>[] = [
       <Act
         class="sm"
         aria-label={`Edit ${topic.topicName}`}
-        onClick={() => openDialog(() => <TopicDialog topic={topic} />)}
+        onClick={() => openDialog(<TopicDialog topic={topic} />)}
       >
         Edit
       </Act>
@@ -81,7 +81,7 @@ function askDelete({ topicName }: Topic): void {
     params: { topicName },
     query: { deletionPolicy: "Delete" },
   });
-  openDialog(() => (
+  openDialog(
     <ActionDialog
       title={`Delete the topic of ${topicName}?`}
       about="The queue and its tasks stay, with the settings of the server."
@@ -90,8 +90,8 @@ function askDelete({ topicName }: Topic): void {
       confirm={topicName}
       call={call}
       run={() => sendCall(call, `Deleted the topic of ${topicName}`, "topics")}
-    />
-  ));
+    />,
+  );
 }
 
 const fields = [

@@ -1,7 +1,8 @@
-/** Webhooks that did not arrive, and sending them again; the secrets that sign webhooks. */
+/** Webhooks that failed, with buttons that send them again, and the secrets that sign webhooks. */
+import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
+import { ask, callOf } from "../api.ts";
 import { plural } from "../format.ts";
 import { ActionDialog, openDialog, showOnce } from "../overlays/dialog.tsx";
 import { Given, Line, List, Nothing, PageHead, Panel, TaskLink, Time } from "../parts/basics.tsx";
@@ -12,30 +13,8 @@ import { mayAct } from "../session.ts";
 import { sendCall, sendNow } from "../toasts.tsx";
 import { redeliver } from "./task-actions.tsx";
 
-interface Endpoint {
-  readonly url: string;
-  readonly disabled: boolean;
-  readonly failingSince: string;
-  readonly error: string;
-  readonly disabledAt?: string;
-}
-
-interface FailedDelivery {
-  readonly taskId: string;
-  readonly command?: string;
-  readonly url?: string;
-  readonly failedAt?: string;
-  readonly error?: string;
-}
-
-interface Secret {
-  readonly id: string;
-  readonly createdAt?: string;
-  readonly createdBy?: string;
-  readonly validUntil?: string;
-}
-
-const base = "/v1/codeq/admin/webhooks";
+type Endpoint = ItemOf<"GET /admin/webhooks/endpoints">;
+type Secret = ItemOf<"GET /admin/webhooks/secrets">;
 
 export function Webhooks(): JSX.Element {
   return (
@@ -52,10 +31,8 @@ export function Webhooks(): JSX.Element {
 }
 
 function Endpoints(): JSX.Element {
-  const request = { path: `${base}/endpoints` };
-  const { data, error } = useAnswer<{ endpoints: Endpoint[] }>("endpoints", request, {
-    everyMs: 10_000,
-  });
+  const request = callOf("GET /admin/webhooks/endpoints");
+  const { data, error } = useAnswer("endpoints", request, { everyMs: 10_000 });
   return (
     <Panel title="Endpoints that fail" id="endpoints">
       <List
@@ -93,17 +70,15 @@ function EndpointLine({ endpoint }: { readonly endpoint: Endpoint }): JSX.Elemen
 }
 
 function enable(url: string): void {
-  const call = { method: "POST", path: `${base}/endpoints/enable`, body: { url } } as const;
+  const call = callOf("POST /admin/webhooks/endpoints/enable", { body: { url } });
   sendNow(call, "Webhooks go to the endpoint again", "endpoints");
 }
 
 function FailedDeliveries(): JSX.Element {
-  const request = { path: `${base}/failed`, query: { limit: "100" } };
-  const { data, error } = useAnswer<{ failed: FailedDelivery[] }>("given-up", request, {
-    everyMs: 10_000,
-  });
+  const request = callOf("GET /admin/webhooks/failed", { query: { limit: 100 } });
+  const { data, error } = useAnswer("given-up", request, { everyMs: 10_000 });
   const sendAll = (
-    <Act class="sm primary" icon="replay" onClick={() => openDialog(RedeliverAll)}>
+    <Act class="sm primary" icon="replay" onClick={() => openDialog(<RedeliverAll />)}>
       Send all again…
     </Act>
   );
@@ -119,7 +94,7 @@ function FailedDeliveries(): JSX.Element {
         error={error}
         nothing={<Nothing icon="check" title="No webhook was given up" />}
       >
-        {({ taskId, url = "", error: why = "", failedAt }) => (
+        {({ taskId, url, error: why, failedAt }) => (
           <Line
             key={taskId}
             icon="failed"
@@ -150,7 +125,7 @@ function FailedDeliveries(): JSX.Element {
 
 function RedeliverAll(): JSX.Element {
   const body = { since: "1970-01-01T00:00:00Z" };
-  const call = { method: "POST", path: `${base}/redeliver`, body } as const;
+  const call = callOf("POST /admin/webhooks/redeliver", { body });
   return (
     <ActionDialog
       title="Send all given-up webhooks again?"
@@ -163,14 +138,11 @@ function RedeliverAll(): JSX.Element {
   );
 }
 
-/** A new secret signs while the old one still does; one can be revoked. */
 function SigningSecrets(): JSX.Element {
-  const request = { path: `${base}/secrets` };
-  const { data, error } = useAnswer<{ secrets: Secret[] }>("secrets", request, {
-    everyMs: 30_000,
-  });
+  const request = callOf("GET /admin/webhooks/secrets");
+  const { data, error } = useAnswer("secrets", request, { everyMs: 30_000 });
   const create = (
-    <Act class="sm" icon="plus" onClick={() => openDialog(Rotate)}>
+    <Act class="sm" icon="plus" onClick={() => openDialog(<Rotate />)}>
       New secret…
     </Act>
   );
@@ -215,8 +187,8 @@ function SecretLine({ secret }: { readonly secret: Secret }): JSX.Element {
 }
 
 function askRevoke(id: string): void {
-  const call = { method: "DELETE", path: `${base}/secrets/${encodeURIComponent(id)}` } as const;
-  openDialog(() => (
+  const call = callOf("DELETE /admin/webhooks/secrets/:id", { params: { id } });
+  openDialog(
     <ActionDialog
       title="Revoke this secret?"
       about="Receivers that know only this secret refuse webhooks from now on."
@@ -225,14 +197,14 @@ function askRevoke(id: string): void {
       confirm={id}
       call={call}
       run={() => sendCall(call, "Revoked the secret", "secrets")}
-    />
-  ));
+    />,
+  );
 }
 
 function Rotate(): JSX.Element {
   const [seconds, setSeconds] = useState<"0" | "3600" | "86400" | "604800">("86400");
   const body = { overlapSeconds: Number(seconds) };
-  const call = { method: "POST", path: `${base}/secrets`, body } as const;
+  const call = callOf("POST /admin/webhooks/secrets", { body });
   return (
     <ActionDialog
       title="Create a secret?"
@@ -241,19 +213,14 @@ function Rotate(): JSX.Element {
       icon="shield"
       call={call}
       run={async () => {
-        const { secret } = await ask<{ secret: string }>(call);
+        const { secret } = await ask(call);
         invalidate("secrets");
         showOnce("The new secret", "The secret", secret);
       }}
     >
       <Choices
         label="How long the secret before it signs as well"
-        options={[
-          ["0", "Not at all"],
-          ["3600", "1 hour"],
-          ["86400", "1 day"],
-          ["604800", "7 days"],
-        ]}
+        options={{ "0": "Not at all", "3600": "1 hour", "86400": "1 day", "604800": "7 days" }}
         value={seconds}
         onChange={setSeconds}
       />

@@ -1,10 +1,21 @@
-/** Who works: connected, what each holds, who is slow or has gone silent, and why one gets no tasks. */
+/** Workers with their leases and state, and why a worker gets no tasks. */
+import type { ReplyOf } from "@codeq/protocol";
 import type { JSX } from "preact";
+import { callOf } from "../api.ts";
 import { isSilent } from "../attention.ts";
-import { count, plural } from "../format.ts";
+import { count, plural, workerName } from "../format.ts";
 import { useWorkers, type Worker } from "../model/server.ts";
 import { closeDialog, InfoDialog, openDialog } from "../overlays/dialog.tsx";
-import { Badge, Given, Nothing, PageHead, Pending, QueueLink, Time } from "../parts/basics.tsx";
+import {
+  Badge,
+  Given,
+  Nothing,
+  PageHead,
+  Pending,
+  QueueLink,
+  Time,
+  WorkerName,
+} from "../parts/basics.tsx";
 import { Button } from "../parts/buttons.tsx";
 import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
 import { useNow } from "../preferences.ts";
@@ -51,7 +62,7 @@ function columnsAt(nowMs: number): readonly Column<Worker>[] {
       ({ workerId, client }) => (
         <>
           <b>
-            <Given text={workerId} max={120} />
+            <WorkerName id={workerId} />
           </b>
           {client === undefined ? null : (
             <span class="sub">
@@ -73,8 +84,8 @@ function columnsAt(nowMs: number): readonly Column<Worker>[] {
     actions(({ workerId }) => (
       <Button
         class="sm"
-        aria-label={`Why does ${workerId} get no tasks?`}
-        onClick={() => openDialog(() => <ExplainWorker workerId={workerId} />)}
+        aria-label={`Why does ${workerName(workerId)} get no tasks?`}
+        onClick={() => openDialog(<ExplainWorker workerId={workerId} />)}
       >
         Why?
       </Button>
@@ -90,7 +101,7 @@ function leasedBy(worker: string): string {
   return href("/tasks", { q: showFilter(tokens) });
 }
 
-/** A task that takes so long holds up its worker, or is stuck. */
+/** A worker with a lease this old is marked as slow. */
 const slowMs = 10 * 60_000;
 
 function WorkerState({ worker, nowMs }: { worker: Worker; nowMs: number }): JSX.Element {
@@ -110,35 +121,22 @@ function WorkerState({ worker, nowMs }: { worker: Worker; nowMs: number }): JSX.
   );
 }
 
-interface WorkerExplanation {
-  readonly why: string;
-  readonly leases: number;
-  readonly claims: number;
-  readonly asksFor?: readonly string[] | "all";
-  readonly queues: readonly {
-    readonly command: string;
-    readonly rule: string;
-    readonly ready: number;
-    readonly delayed: number;
-    readonly inProgress: number;
-  }[];
-}
-
-/** Why a worker gets no tasks, as the server decides about its claims. */
 function ExplainWorker({ workerId }: { readonly workerId: string }): JSX.Element {
-  const request = { path: `/v1/codeq/admin/workers/${encodeURIComponent(workerId)}/explain` };
-  const { data, error } = useAnswer<WorkerExplanation>("worker", request, { everyMs: 2000 });
+  const request = callOf("GET /admin/workers/:workerId/explain", { params: { workerId } });
+  const { data, error } = useAnswer("worker", request, { everyMs: 2000 });
   return (
     <InfoDialog
       title="Why does this worker get no tasks?"
-      about={<Given text={workerId} max={200} />}
+      about={<Given text={workerName(workerId)} max={200} />}
     >
       {data === undefined ? <Pending error={error} /> : <Answer of={data} />}
     </InfoDialog>
   );
 }
 
-function Answer({ of }: { readonly of: WorkerExplanation }): JSX.Element {
+type Explanation = ReplyOf<"GET /admin/workers/:workerId/explain">;
+
+function Answer({ of }: { readonly of: Explanation }): JSX.Element {
   const { asksFor, queues } = of;
   const asked =
     asksFor === undefined

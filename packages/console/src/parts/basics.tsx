@@ -1,8 +1,8 @@
-/** Small parts that every page uses: times, states, texts from outside, links, panels, lists and their states. */
+/** Small parts that every page uses: times, states, untrusted text, links, panels, lists. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../api.ts";
-import { count, everyTime, shortId, time, visible } from "../format.ts";
+import { count, everyTime, shortId, time, visible, workerName } from "../format.ts";
 import { timeMode, useNow } from "../preferences.ts";
 import { href } from "../router.ts";
 import { useStore } from "../store.ts";
@@ -25,17 +25,16 @@ const states: Readonly<Record<StateName, { word: string; tone: string }>> = {
 export function State(props: { name: StateName; pill?: boolean; word?: string }): JSX.Element {
   const { word, tone } = states[props.name];
   return (
-    <span class={`st st-${tone} ${props.pill === true ? "pill" : ""}`}>
+    <span class={`st t-${tone} ${props.pill === true ? "pill" : ""}`}>
       <Icon name={props.name} small={props.pill === true} />
       {props.word ?? word}
     </span>
   );
 }
 
-/** A word with an icon and a colour. */
 export function Badge(props: { icon: IconName; tone: string; children: ComponentChildren }) {
   return (
-    <span class={`st st-${props.tone}`}>
+    <span class={`st t-${props.tone}`}>
       <Icon name={props.icon} small />
       {props.children}
     </span>
@@ -44,7 +43,7 @@ export function Badge(props: { icon: IconName; tone: string; children: Component
 
 interface TimeProps {
   readonly at: string | number | undefined;
-  /** Instead of a time that is missing. */
+  /** Shown when there is no time. */
   readonly none?: ComponentChildren;
 }
 
@@ -60,14 +59,13 @@ export function Time({ at, none = null }: TimeProps): JSX.Element {
   );
 }
 
-/** Text from outside: never markup, and characters that cannot be seen are shown as symbols. */
+/** Untrusted text: never markup, and invisible characters are shown as symbols. */
 export function Given({ text, max = 4000 }: { text: string; max?: number }): JSX.Element {
   const cut =
     text.length > max ? `${text.slice(0, max)}… (${count(text.length)} characters)` : text;
   return <bdi>{visible(cut)}</bdi>;
 }
 
-/** The reason that a person gave, after a colon. */
 export function Reason({ text, max }: { text: string | undefined; max: number }) {
   if (text === undefined) return null;
   return (
@@ -83,9 +81,23 @@ export function queueHref(name: string): string {
 
 export function QueueLink({ name, onClick }: { name: string; onClick?: () => void }): JSX.Element {
   return (
-    <a class="qname" href={queueHref(name)} {...(onClick === undefined ? {} : { onClick })}>
+    <a
+      class="qname"
+      href={queueHref(name)}
+      title={name}
+      {...(onClick === undefined ? {} : { onClick })}
+    >
       <bdi>{name}</bdi>
     </a>
+  );
+}
+
+/** A worker by the name that it gave itself; the whole id is in the tooltip. */
+export function WorkerName({ id }: { readonly id: string }): JSX.Element {
+  return (
+    <span class="short" title={id}>
+      <Given text={workerName(id)} max={120} />
+    </span>
   );
 }
 
@@ -108,7 +120,6 @@ export function Kbd({ children }: { readonly children: ComponentChildren }): JSX
 interface PageHeadProps {
   readonly title: ComponentChildren;
   readonly about?: ComponentChildren;
-  /** Buttons. */
   readonly children?: ComponentChildren;
 }
 
@@ -145,7 +156,6 @@ export function Panel({ title, id, note, actions, children }: PanelProps): JSX.E
   );
 }
 
-/** A value with its name in front. */
 export function Meta({ name, children }: { name: string; children: ComponentChildren }) {
   return (
     <span>
@@ -155,10 +165,25 @@ export function Meta({ name, children }: { name: string; children: ComponentChil
   );
 }
 
+export type Fact = readonly [name: string, value: ComponentChildren];
+
+export function Facts({ of }: { readonly of: readonly Fact[] }): JSX.Element {
+  return (
+    <dl class="facts">
+      {of.map(([name, value]) => (
+        <div key={name} class="fact">
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 export function Nothing(props: {
   readonly icon?: IconName;
   readonly title: string;
-  /** It is all that there is on the page. */
+  /** The page shows nothing else. */
   readonly isPage?: boolean;
   readonly children?: ComponentChildren;
 }): JSX.Element {
@@ -186,7 +211,6 @@ export function Note({ icon, tone, children }: NoteProps): JSX.Element {
   );
 }
 
-/** What the server refused with; nothing when the text is empty. */
 export function Problem({ text }: { readonly text: string }): JSX.Element | null {
   if (text === "") return null;
   return (
@@ -196,7 +220,7 @@ export function Problem({ text }: { readonly text: string }): JSX.Element | null
   );
 }
 
-/** Instead of data that is not there yet, or did not come. A failed panel does not take the page with it. */
+/** Shown while data is loading or could not be loaded; the rest of the page keeps working. */
 export function Pending({ error }: { readonly error?: ApiError | undefined }): JSX.Element | null {
   const [isSlow, setSlow] = useState(false);
   useEffect(() => {
@@ -222,14 +246,13 @@ export function Pending({ error }: { readonly error?: ApiError | undefined }): J
 }
 
 export interface RowsProps<Row> {
-  /** Undefined until they are loaded. */
+  /** Undefined while loading. */
   readonly rows: readonly Row[] | undefined;
   readonly error?: ApiError | undefined;
-  /** Instead of no rows. */
+  /** Shown when there are no rows. */
   readonly nothing?: JSX.Element;
 }
 
-/** A list that is loading, could not be loaded, is empty, or is shown. */
 export function List<Row>({
   rows,
   error,
@@ -244,10 +267,8 @@ export function List<Row>({
 interface LineProps {
   readonly icon: IconName;
   readonly tone?: string;
-  /** Long text is cut at the end of the line. */
   readonly isCut?: boolean;
   readonly action?: ComponentChildren;
-  /** Below, in small letters. */
   readonly sub?: ComponentChildren;
   readonly children: ComponentChildren;
 }
@@ -265,7 +286,6 @@ export function Line({ icon, tone = "", isCut, action, sub, children }: LineProp
   );
 }
 
-/** Text to be copied. */
 export function CodeBox({ text, label = "Code" }: { text: string; label?: string }): JSX.Element {
   return (
     <div class="codebox">

@@ -6,9 +6,8 @@ import { useStore } from "../store.ts";
 import { Icon, type IconName } from "./icon.tsx";
 
 interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "class" | "icon"> {
-  /** What it looks like beside `btn`: `sm danger`. */
+  /** Classes beside `btn`, such as `sm danger`. */
   readonly class?: string;
-  /** In front of its text. */
   readonly icon?: IconName;
 }
 
@@ -21,7 +20,7 @@ export function Button({ class: look = "", icon, children, ...rest }: ButtonProp
   );
 }
 
-/** A button that changes something. Viewers see the button, cannot press it, and its title says why. */
+/** A button that changes something: disabled for viewers, with a title that says why. */
 export function Act(props: ButtonProps): JSX.Element {
   useStore(session);
   return mayAct() ? <Button {...props} /> : <Button {...props} disabled title={readOnlyReason} />;
@@ -30,12 +29,11 @@ export function Act(props: ButtonProps): JSX.Element {
 interface MenuProps {
   readonly label: string;
   readonly icon: IconName;
-  /** Only the icon is shown. */
   readonly isBare?: boolean;
   readonly children: ComponentChildren;
 }
 
-/** A button that opens a few more choices; Esc and a click elsewhere close them. */
+/** A button that opens a menu; Esc or a click outside closes the menu. */
 export function Menu({ label, icon, isBare = false, children }: MenuProps): JSX.Element {
   const element = useRef<HTMLDetailsElement>(null);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Small charts as SVG: they take their colours from the theme, and say in words what they show. */
+/** Small SVG charts in the colours of the theme, with a description for screen readers. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { count, rate } from "../format.ts";
@@ -12,16 +12,8 @@ const top = 12;
 
 /** Tasks per second over time: enqueued dashed, completed solid, failed attempts as bars; from zero. */
 export function RateChart({ points }: { readonly points: readonly RatePoint[] }): JSX.Element {
-  const element = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(640);
+  const { element, width } = useWidth(240);
   const [at, setAt] = useState<number>();
-  useEffect(() => {
-    const box = element.current;
-    if (box === null) return undefined;
-    const observer = new ResizeObserver(() => setWidth(Math.max(240, box.clientWidth)));
-    observer.observe(box);
-    return () => observer.disconnect();
-  }, []);
   const most = niceMax(
     Math.max(...points.flatMap((each) => [each.enqueued, each.completed, each.failed])),
   );
@@ -123,6 +115,20 @@ export function RateChart({ points }: { readonly points: readonly RatePoint[] })
   );
 }
 
+/** The current width of an element in pixels, at least `least`. */
+export function useWidth(least: number) {
+  const element = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(640);
+  useEffect(() => {
+    const box = element.current;
+    if (box === null) return undefined;
+    const observer = new ResizeObserver(() => setWidth(Math.max(least, box.clientWidth)));
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, []);
+  return { element, width };
+}
+
 function clock(ms: number | undefined): string {
   if (ms === undefined) return "";
   const at = new Date(ms);
@@ -157,14 +163,13 @@ const curves = [
 
 interface SparklineProps {
   readonly values: readonly number[];
-  /** What it shows, in words. */
+  /** For screen readers. */
   readonly label: string;
   readonly tone?: "dead" | "accent";
 }
 
 const spark = { width: 96, height: 24 };
 
-/** A line of bars without axes: how something went lately. */
 export function Sparkline({ values, label, tone = "accent" }: SparklineProps): JSX.Element {
   const { width, height } = spark;
   const most = Math.max(1, ...values);
@@ -194,7 +199,6 @@ export function Sparkline({ values, label, tone = "accent" }: SparklineProps): J
   );
 }
 
-/** How many tasks a queue completed in each of the last minutes. */
 export function QueueTrend({ queue }: { readonly queue: string }): JSX.Element {
   const { data = [] } = useTrend(queue);
   const sum = data.reduce((total, each) => total + each, 0);
@@ -234,7 +238,7 @@ export function DepthBar({
       >
         <title>{label}</title>
         {parts.map(({ place, from, width }) => (
-          <rect key={place} class={`f-${place}`} x={from} y="0" width={width} height="8" />
+          <rect key={place} class={`f t-${place}`} x={from} y="0" width={width} height="8" />
         ))}
       </svg>
     </div>

@@ -6,11 +6,10 @@ interface TextFieldProps {
   readonly label: ComponentChildren;
   readonly value: string;
   readonly onChange: (value: string) => void;
-  /** Names, URLs and such: fixed width, no spelling. */
+  /** For names and URLs: monospace, no spell check. */
   readonly isCode?: boolean;
   readonly inputMode?: "numeric" | "url";
   readonly maxLength?: number;
-  /** Other attributes. */
   readonly input?: JSX.IntrinsicElements["input"];
 }
 
@@ -39,7 +38,7 @@ export function TextField({
 interface PayloadFieldProps {
   readonly rows: number;
   readonly value: string;
-  /** What to say of a payload that is JSON. */
+  /** The note on a valid payload. */
   readonly good: string;
   readonly onChange: (value: string) => void;
 }
@@ -88,7 +87,7 @@ export function CheckBox({ class: look, isOn, onChange, children }: CheckBoxProp
 
 export function Choices<T extends string>(props: {
   readonly label: string;
-  readonly options: readonly (readonly [T, ComponentChildren])[];
+  readonly options: Readonly<Record<T, string>>;
   readonly value: T;
   readonly onChange: (value: T) => void;
   readonly large?: boolean;
@@ -96,14 +95,14 @@ export function Choices<T extends string>(props: {
   return (
     <fieldset class={`seg ${props.large === true ? "lg" : ""}`}>
       <legend class="sr">{props.label}</legend>
-      {props.options.map(([value, text]) => (
+      {(Object.keys(props.options) as T[]).map((value) => (
         <button
           key={value}
           type="button"
           aria-pressed={value === props.value}
           onClick={() => props.onChange(value)}
         >
-          {text}
+          {props.options[value]}
         </button>
       ))}
     </fieldset>

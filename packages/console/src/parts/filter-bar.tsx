@@ -1,6 +1,7 @@
-/** The filter as tokens, with completion. The URL always holds it. */
+/** The filter as tokens, with completion. The URL holds the filter. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { useChoice } from "../keys.ts";
 import {
   type Completion,
   completions,
@@ -14,7 +15,7 @@ import { Icon } from "./icon.tsx";
 interface FilterBarProps {
   readonly tokens: readonly FilterToken[];
   readonly onChange: (text: string) => void;
-  /** Values that are known, by key. */
+  /** Values for completion, by key. */
   readonly known: Readonly<Record<string, readonly string[]>>;
   readonly problem: string | undefined;
 }
@@ -22,30 +23,27 @@ interface FilterBarProps {
 export function FilterBar({ tokens, onChange, known, problem }: FilterBarProps): JSX.Element {
   const [text, setText] = useState("");
   const [isOpen, setOpen] = useState(false);
-  const [at, setAt] = useState(0);
   const options = isOpen ? completions(text, known) : [];
-  const chosen = options[Math.min(at, options.length - 1)];
+  const [chosen, choose] = useChoice(options, (option) => option.text);
   const add = (more: string): void => {
     onChange(showFilter([...tokens, ...parseFilter(more)]));
     setText("");
-    setAt(0);
+    choose(0);
   };
   const take = (option: Completion): void => {
     if (option.isWhole) add(option.text);
     else setText(option.text);
-    setAt(0);
+    choose(0);
   };
-  const move = (step: number): void =>
-    setAt((at + step + options.length) % Math.max(1, options.length));
-  /** Whether the key meant something here. */
+  /** Returns whether the key had an effect. */
   const pressed = (key: string, isBack: boolean): boolean => {
     const isWord = text.trim() !== "";
     switch (key) {
       case "ArrowDown":
-        move(1);
+        choose(1);
         return true;
       case "ArrowUp":
-        move(-1);
+        choose(-1);
         return true;
       case "Tab":
         if (chosen === undefined || !isWord || isBack) return false;
@@ -119,7 +117,7 @@ export function FilterBar({ tokens, onChange, known, problem }: FilterBarProps):
           onInput={(event) => {
             setText(event.currentTarget.value);
             setOpen(true);
-            setAt(0);
+            choose(0);
           }}
         />
         <Kbd>/</Kbd>
@@ -135,7 +133,7 @@ export function FilterBar({ tokens, onChange, known, problem }: FilterBarProps):
               role="option"
               tabIndex={-1}
               aria-selected={option === chosen}
-              // The field would lose the focus, and the list with it.
+              // On mouse down the field would lose the focus and close the list.
               onMouseDown={(event) => {
                 event.preventDefault();
                 take(option);

@@ -34,8 +34,6 @@ const paths = {
   more: "M3.5 8v.1M8 8v.1M12.5 8v.1",
   x: "M4 4l8 8M12 4l-8 8",
   check: "M3 8.5l3.2 3.2L13 4.8",
-  right: "M6 3.5L10.5 8 6 12.5",
-  down: "M3.5 6L8 10.5 12.5 6",
   up: "M3.5 10L8 5.5 12.5 10",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
   api: "M5 4.5L1.8 8 5 11.5M11 4.5L14.2 8 11 11.5M9.2 3L6.8 13",
@@ -55,24 +53,20 @@ const paths = {
   link: "M6.8 9.2a2.6 2.6 0 0 0 3.7 0l2-2a2.6 2.6 0 0 0-3.7-3.7l-.8.8M9.2 6.8a2.6 2.6 0 0 0-3.7 0l-2 2a2.6 2.6 0 0 0 3.7 3.7l.8-.8",
   offline:
     "M2.5 6a8.5 8.5 0 0 1 3-1.7M13.5 6a8.4 8.4 0 0 0-5.2-2.2M4.8 8.7a5 5 0 0 1 2-1.1M11.2 8.7a5 5 0 0 0-.9-.6M8 12v.1M2.5 2.5l11 11",
-  crown: "M2.5 12.5h11M3 10l-.7-5L5.5 7.2 8 3.5l2.5 3.7L13.7 5 13 10z",
   shield: "M8 2l5 1.8v4c0 3-2.2 5.2-5 6.2-2.8-1-5-3.2-5-6.2v-4zM5.8 8l1.6 1.6L10.4 6.5",
   disk: "M8 2.5c3 0 5.5.9 5.5 2v7c0 1.1-2.5 2-5.5 2s-5.5-.9-5.5-2v-7c0-1.1 2.5-2 5.5-2zM2.5 4.5c0 1.1 2.5 2 5.5 2s5.5-.9 5.5-2M2.5 8c0 1.1 2.5 2 5.5 2s5.5-.9 5.5-2",
   snooze: "M8 4a5 5 0 1 1 0 10A5 5 0 0 1 8 4zM6.3 7.5h3.4L6.3 10.8h3.4M2.5 4l2-1.7M13.5 4l-2-1.7",
   eyeoff: "M2 8s2.2-3.8 6-3.8 6 3.8 6 3.8-2.2 3.8-6 3.8S2 8 2 8zM3 13L13 3",
-  enter: "M13 3.5v4a2 2 0 0 1-2 2H3.5M6 7l-2.5 2.5L6 12",
   stop: "M4 4h8v8H4z",
   block: "M8 2.5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 0 1 0-11zM5.2 8h5.6",
   help: "M8 2.5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 0 1 0-11zM6.3 6.4a1.8 1.8 0 1 1 2.6 1.7c-.6.3-.9.6-.9 1.2M8 11.2v.1",
-  external: "M9 3h4v4M13 3L7.5 8.5M11.5 9.5v3.8H2.8V4.5h3.8",
 } as const;
 
 export type IconName = keyof typeof paths;
 
-export function Icon({ name, small = false, className = "" }: IconProps): JSX.Element {
-  const classes = ["i", small ? "i-sm" : "", className].filter(Boolean).join(" ");
+export function Icon({ name, small = false }: IconProps): JSX.Element {
   return (
-    <svg class={classes} viewBox="0 0 16 16" aria-hidden="true">
+    <svg class={small ? "i i-sm" : "i"} viewBox="0 0 16 16" aria-hidden="true">
       <path d={paths[name]} />
     </svg>
   );
@@ -81,7 +75,6 @@ export function Icon({ name, small = false, className = "" }: IconProps): JSX.El
 interface IconProps {
   readonly name: IconName;
   readonly small?: boolean;
-  readonly className?: string;
 }
 
 export function Wordmark(): JSX.Element {

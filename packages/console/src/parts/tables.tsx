@@ -6,10 +6,9 @@ import { Pending, type RowsProps } from "./basics.tsx";
 export interface Column<Row> {
   readonly head: ComponentChildren;
   readonly show: (row: Row) => ComponentChildren;
-  /** Of the cells. */
   readonly class?: string | ((row: Row) => string);
   readonly headClass?: string;
-  /** On a card, in front of the value. */
+  /** Shown before the value on a card. */
   readonly label?: string;
 }
 
@@ -19,12 +18,11 @@ export function column<Row>(head: string, show: Show<Row>, look = ""): Column<Ro
   return { head, label: head, show, class: look };
 }
 
-/** A column of numbers or times. */
 export function num<Row>(head: string, show: Show<Row>, look = ""): Column<Row> {
   return { head, label: head, show, class: `num ${look}`, headClass: "num" };
 }
 
-/** What a row is called; a card needs no label for it. */
+/** The name of a row, which has no label on a card. */
 export function title<Row>(head: string, show: Show<Row>, look = "full name"): Column<Row> {
   return { head, show, class: look };
 }
@@ -88,16 +86,15 @@ function Cells<Row>(props: Pick<TableProps<Row>, "columns"> & { readonly row: Ro
 interface LongTableProps<Row> extends TableProps<Row> {
   readonly rows: readonly Row[];
   readonly label: string;
-  /** Of every row. */
   readonly rowPx: number;
-  /** The row that keys act on. */
+  /** The id of the row that keys act on. */
   readonly cursor: string | undefined;
   readonly class?: string;
   readonly isChosen?: (row: Row) => boolean;
   readonly onEnd?: () => void;
 }
 
-/** Draws only the rows that can be seen, so that it may have any length. */
+/** Draws only the visible rows, so that the table can have any length. */
 export function LongTable<Row>(props: LongTableProps<Row>): JSX.Element {
   const { rows, columns, rowPx, cursor } = props;
   const view = useVisibleRows(rows.length, rowPx, props.onEnd);
@@ -132,7 +129,7 @@ export function LongTable<Row>(props: LongTableProps<Row>): JSX.Element {
   );
 }
 
-/** The room of rows that are not drawn. */
+/** Takes the space of rows that are not drawn. */
 function PadRow({ columns, px }: { columns: number; px: number }): JSX.Element {
   return (
     // biome-ignore lint/a11y/noAriaHiddenOnFocusable: an empty row cannot have the focus.

@@ -3,9 +3,19 @@
  * to each endpoint and derives the route from it; clients call an endpoint by its key, such as `GET /admin/topics`.
  * CONTRIBUTING.md says how to add a resource, an operation or a field.
  */
-import type { ErrorCode } from "../errors.ts";
+import { type ErrorCode, errors } from "../errors.ts";
 import { limits } from "../limits.ts";
-import { type Fields, list, type ObjectShape, object, type Shape, text, whole } from "./shape.ts";
+import {
+  decimal,
+  type Fields,
+  list,
+  type ObjectShape,
+  object,
+  only,
+  type Shape,
+  text,
+  whole,
+} from "./shape.ts";
 
 export interface Endpoint {
   /** Method, and path below `/v1/codeq`. */
@@ -62,6 +72,37 @@ export const invalidArgument: OutOfBounds = {
   code: "invalid_argument",
   say: (field, rule) => `invalid '${field}' (${rule})`,
 };
+
+/** Why one of several items was refused, for programs. */
+export const errorCode = text("", { oneOf: Object.keys(errors) as ErrorCode[] });
+
+const isOptional = { isOptional: true } as const;
+/** Fields that some refusals have beside their text. */
+export const errorDetails = {
+  operation: text("", isOptional),
+  scope: text("", isOptional),
+  quota: text("", isOptional),
+  limit: decimal("", isOptional),
+  current: decimal("", isOptional),
+  retryAfterSeconds: whole("", isOptional),
+  bytes: whole("", isOptional),
+  field: text("Which field of the policy is invalid.", isOptional),
+  taskId: text("The task that the key belongs to.", isOptional),
+  key: text("The key that belongs to another task.", isOptional),
+  status: text("How the task ended.", isOptional),
+  endedAt: text("When the task ended, as RFC 3339.", isOptional),
+};
+
+/** The answer to every request that is refused. */
+export const Refused = object(
+  { error: text("What went wrong and, if possible, what to do."), ...errorDetails },
+  { name: "Error" },
+);
+/** The answer of an endpoint that redirects. */
+export const NotLeader = object(
+  { error: only("not leader"), leader: text("Its base URL.") },
+  { name: "NotLeader" },
+);
 
 /** Names each endpoint as it is named in the table. */
 export function endpoints<const E extends Readonly<Record<string, Omit<Endpoint, "name">>>>(

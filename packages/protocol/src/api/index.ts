@@ -1,7 +1,13 @@
 import { apiKeys } from "./api-keys.ts";
+import { Artifact, artifacts } from "./artifacts.ts";
 import { audit } from "./audit.ts";
 import { Backup, backups } from "./backups.ts";
+import { AddedNode, cluster, HandedOff, RemovedNode, RepairBody, RepairedLog } from "./cluster.ts";
+import { BulkOptions, BulkOutcome, deadLetters } from "./dead-letters.ts";
+import { events, TaskEvent } from "./events.ts";
+import { explain, TaskExplanation, WorkerExplanation } from "./explain.ts";
 import { FailureGroup, failures, Triage } from "./failures.ts";
+import { Job, jobs } from "./jobs.ts";
 import {
   PausedQueue,
   QueueDetails,
@@ -11,20 +17,66 @@ import {
   Setting,
   Trends,
 } from "./queues.ts";
+import {
+  PlannedRun,
+  Schedule,
+  ScheduleBody,
+  ScheduleExplanation,
+  ScheduleRun,
+  schedules,
+} from "./schedules.ts";
 import { subscriptions } from "./subscriptions.ts";
+import {
+  FoundTasks,
+  InspectedTask,
+  ListedTask,
+  Result,
+  TaskAttempt,
+  TaskReplay,
+  TaskWithHistory,
+  taskAdmin,
+  tasks,
+} from "./tasks.ts";
 import { Topic, TopicPolicy, topics } from "./topics.ts";
+import {
+  CreatedWebhookSecret,
+  Deliveries,
+  DeliveryTry,
+  FailedDelivery,
+  FailingEndpoint,
+  Redelivered,
+  WebhookSecret,
+  webhooks,
+} from "./webhooks.ts";
+import { work } from "./work.ts";
 import { workers } from "./workers.ts";
 
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 export { AuditRecord } from "./audit.ts";
+export { BulkOutcome } from "./dead-letters.ts";
 export {
   type Endpoint,
   endpoints,
+  errorCode,
   invalidArgument,
   type Method,
+  NotLeader,
   type OutOfBounds,
+  Refused,
   type Reply,
 } from "./endpoint.ts";
+export { TaskEvent } from "./events.ts";
+export { TaskExplanation, WorkerExplanation } from "./explain.ts";
+export { Health } from "./health.ts";
+export { Job } from "./jobs.ts";
+export {
+  PlannedRun,
+  Schedule,
+  ScheduleBody,
+  ScheduleExplanation,
+  ScheduleRun,
+} from "./schedules.ts";
+export { Session } from "./sessions.ts";
 export {
   count,
   decimal,
@@ -49,12 +101,52 @@ export {
   whole,
 } from "./shape.ts";
 export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
-export { taskFilter, taskPlaces } from "./task-filter.ts";
+export { filterPlaces, taskFilter, taskPlaces } from "./task-filter.ts";
 export { Topic, TopicPolicy } from "./topics.ts";
+export {
+  Deliveries,
+  DeliveryTry,
+  FailedDelivery,
+  FailingEndpoint,
+  WebhookSecret,
+} from "./webhooks.ts";
+export {
+  AbandonBody,
+  ClaimBatchBody,
+  ClaimBody,
+  CreateBatchBody,
+  CreateBody,
+  HeartbeatBody,
+  NackBody,
+  type NewResult,
+  type NewTask,
+  ResultBatchBody,
+  ResultBody,
+} from "./work.ts";
 export { Worker } from "./workers.ts";
 
 /** The endpoints of every resource. */
-export const api = { failures, apiKeys, audit, backups, queues, subscriptions, topics, workers };
+export const api = {
+  work,
+  tasks,
+  taskAdmin,
+  deadLetters,
+  failures,
+  jobs,
+  apiKeys,
+  artifacts,
+  audit,
+  backups,
+  cluster,
+  events,
+  explain,
+  queues,
+  schedules,
+  subscriptions,
+  topics,
+  webhooks,
+  workers,
+};
 
 /** The shapes whose types the client library has, under their names there. */
 export const client = {
@@ -69,4 +161,35 @@ export const client = {
   ServerSetting: Setting,
   FailureGroup,
   TriageOptions: Triage,
+  DeliveryTry,
+  Deliveries,
+  FailedDelivery,
+  FailingEndpoint,
+  RedeliverOutcome: Redelivered,
+  WebhookSecret,
+  CreatedWebhookSecret,
+  RunStatus: TaskWithHistory,
+  TaskAttempt,
+  AdminTask: ListedTask,
+  AdminResult: Result,
+  InspectedTask,
+  TaskPage: FoundTasks,
+  ReplayChanges: TaskReplay,
+  Artifact,
+  HandedOff,
+  AddedNode,
+  RemovedNode,
+  RepairOptions: RepairBody,
+  RepairedLog,
+  RunEvent: TaskEvent,
+  TaskExplanation,
+  WorkerExplanation,
+  BulkJob: Job,
+  BulkOptions,
+  BulkOutcome,
+  ScheduleBody,
+  Schedule,
+  ScheduleRun,
+  PlannedRun,
+  ScheduleExplanation,
 };

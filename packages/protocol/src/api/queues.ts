@@ -37,7 +37,7 @@ const pauseFields = {
   at: instant("When.", { as: "atMs" }),
   reason: text("", { none: "" }),
 };
-const paused = object(pauseFields, {
+export const paused = object(pauseFields, {
   about: "Who paused the queue, when and why.",
   isOptional: true,
 });
@@ -90,6 +90,7 @@ export const QueueDetails = object(
     ...stats,
     paused,
     inProgressMax: count("The limit of leases that its topic has.", { isOptional: true }),
+    workersAsking: count("Workers whose claims wait for tasks of the queue."),
   },
   { about: "One queue." },
 );

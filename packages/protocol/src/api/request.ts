@@ -13,10 +13,11 @@ export type Key = keyof Api;
 type FieldsIn<E, P extends string> = E extends { readonly [N in P]: infer F }
   ? Named<P, WireFields<F>>
   : unknown;
+/** JSON text is sent as it is: a payload keeps its bytes. */
 type BodyIn<E> = E extends { readonly body: infer B }
   ? E extends { readonly bodyOptional: true }
-    ? { readonly body?: WireOf<B> }
-    : { readonly body: WireOf<B> }
+    ? { readonly body?: WireOf<B> | string }
+    : { readonly body: WireOf<B> | string }
   : unknown;
 /** A part in which nothing has to be given may be left out. */
 type Named<P extends string, T> = object extends T
@@ -72,6 +73,6 @@ export function requestOf<K extends Key>(key: K, ...[given]: Giving<K>): ApiRequ
   return {
     method,
     path: search.size === 0 ? path : `${path}?${search}`,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
   };
 }

@@ -1,16 +1,27 @@
 /** The conditions with which administrators choose tasks, in queries and in bodies. An operation reads their texts. */
-import { text } from "./shape.ts";
+import { limits } from "../limits.ts";
+import { text, whole } from "./shape.ts";
 
-export const taskPlaces = ["ready", "delayed", "leased", "dead", "done", "failed"] as const;
+export const taskPlaces = [
+  "ready",
+  "delayed",
+  "leased",
+  "dead",
+  "failed",
+  "cancelled",
+  "done",
+] as const;
+/** A failure is a dead letter or a failed task. */
+export const filterPlaces = [...taskPlaces, "failure"] as const;
 
 const only = (about: string) => text(about, { isOptional: true });
 
 export const taskFilter = {
   command: only("Only tasks of this command."),
-  place: text(`Where they are: ${taskPlaces.join(", ")}.`, {
-    oneOf: taskPlaces,
+  place: text(`Where they are: ${filterPlaces.join(", ")} (dead or failed).`, {
+    oneOf: filterPlaces,
     isOptional: true,
-    refusal: `invalid 'place': it must be one of ${taskPlaces.join(", ")}`,
+    refusal: `invalid 'place': it must be one of ${filterPlaces.join(", ")}`,
   }),
   priority: only("Only tasks of this priority, 0 to 9."),
   worker: only("Only tasks that this worker holds, or held last."),
@@ -23,5 +34,19 @@ export const taskFilter = {
   idempotencyKey: only("Only the task with this idempotency key."),
   payload: only("Only tasks with this value in the payload, such as `customer.id:42`."),
   tag: only("Only tasks with this tag, or with all of several tags separated by commas."),
+  schedule: only("Only tasks of this schedule."),
   id: only("Only tasks whose id begins or ends with these characters, at least four."),
+};
+
+const { place: _place, ...conditions } = taskFilter;
+
+/** In a body, where a priority is a number. What may be in several places adds `place`. */
+export const bodyFilter = {
+  ...conditions,
+  priority: whole("Only tasks of this priority.", {
+    min: 0,
+    max: limits.priorityMax,
+    isOptional: true,
+    refusal: `invalid 'priority': it must be a number from 0 to ${limits.priorityMax}`,
+  }),
 };

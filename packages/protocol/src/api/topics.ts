@@ -5,8 +5,8 @@ import { count, instant, list, object, text, whole } from "./shape.ts";
 
 const { topicTiersMax, topicTierMax } = limits;
 const topicName = {
-  pattern: limits.topicPattern,
-  rule: "at most 63 lower-case letters, digits and dashes, with none at the ends",
+  pattern: limits.commandPattern,
+  rule: "the name of a queue: at most 128 letters, digits, `_`, `.`, `:` and `-`, a letter or digit first",
 } as const;
 const range = (min: number, max: number) => ({ min, max, rule: `from ${min} to ${max}` });
 
@@ -47,7 +47,7 @@ export const Topic = object(
   {
     topicId: text(),
     tenantId: text(),
-    topicName: text("Also the name of the queue.", { as: "name" }),
+    topicName: text("Also the name of the queue, in lower case.", { as: "name" }),
     policy: TopicPolicy,
     version: count("Grows with every change of the policy."),
     createdAt: instant(),
@@ -100,7 +100,7 @@ export const topics = endpoints({
     key: "GET /admin/topics",
     access: "viewer",
     summary: "List topics",
-    query: pageQuery(limits.topicPattern),
+    query: pageQuery(limits.commandPattern),
     replies: {
       200: { about: "In the order of their names.", shape: pageOf("Topics", "topics", Topic) },
     },

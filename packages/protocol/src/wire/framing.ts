@@ -17,12 +17,17 @@ export interface FramingOptions {
 
 const prefixBytes = 5;
 const assemblyBytesMin = 16 * 1024;
+/** What a chunk takes in memory besides its bytes. */
+const chunkBytes = 160;
 const nothing: Buffer = Buffer.alloc(0);
 
 export class FrameReader {
-  readonly #options: FramingOptions;
+  /** Of the messages that begin from now on. */
+  messageBytesMax: number;
+  readonly #encoding: string | undefined;
   /** Chunks that have not been read yet. */
-  readonly #waiting: Buffer[] = [];
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
   #chunk: Buffer = nothing;
   #offset = 0;
   readonly #prefix: Buffer = Buffer.alloc(prefixBytes);
@@ -33,8 +38,9 @@ export class FrameReader {
   #bodyFilled = 0;
   #fault: FrameFault | undefined;
 
-  constructor(options: FramingOptions) {
-    this.#options = options;
+  constructor({ messageBytesMax, encoding }: FramingOptions) {
+    this.messageBytesMax = messageBytesMax;
+    this.#encoding = encoding;
   }
 
   /** Why no further message can be read. */
@@ -47,8 +53,29 @@ export class FrameReader {
     return this.#prefixFilled > 0 || this.#length !== undefined;
   }
 
+  /** Memory of chunks that `next` has not read. */
+  get unreadBytes(): number {
+    return this.#waitingBytes + this.#chunk.length - this.#offset;
+  }
+
+  /** Memory of all input that was not handed over. */
+  get heldBytes(): number {
+    return this.#body.length + this.unreadBytes;
+  }
+
   push(chunk: Buffer): void {
-    if (chunk.length > 0) this.#waiting.push(chunk);
+    if (chunk.length === 0) return;
+    this.#waiting.push(chunk);
+    this.#waitingBytes += chunk.length + chunkBytes;
+  }
+
+  /** Drops everything that was not handed over. */
+  clear(): void {
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    this.#chunk = nothing;
+    this.#offset = 0;
+    this.#body = nothing;
   }
 
   /** The next whole message, if there is one and nothing was wrong before it. */
@@ -73,7 +100,9 @@ export class FrameReader {
     // Drop the reference to a finished chunk, even when no other follows.
     this.#chunk = this.#waiting.shift() ?? nothing;
     this.#offset = 0;
-    return this.#chunk.length > 0;
+    if (this.#chunk.length === 0) return false;
+    this.#waitingBytes -= this.#chunk.length + chunkBytes;
+    return true;
   }
 
   /** The whole prefix is in the chunk, and mostly the whole message. */
@@ -126,9 +155,9 @@ export class FrameReader {
   #readPrefix(from: Buffer, at: number): number | undefined {
     const flag = from[at] ?? 0;
     const length = from.readUInt32BE(at + 1);
-    if (flag !== 0) this.#fault = compressionFault(flag, this.#options.encoding);
-    else if (length > this.#options.messageBytesMax) {
-      const max = this.#options.messageBytesMax;
+    if (flag !== 0) this.#fault = compressionFault(flag, this.#encoding);
+    else if (length > this.messageBytesMax) {
+      const max = this.messageBytesMax;
       this.#fault = {
         status: "RESOURCE_EXHAUSTED",
         message: `grpc: received message larger than max (${length} vs. ${max})`,

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
 import protobuf from "protobufjs";
+import * as etcd from "./etcd-messages.ts";
 import * as health from "./health-messages.ts";
 import * as producer from "./producer-messages.ts";
 import { decodeMessage, WireError, type WireRead } from "./reader.ts";
@@ -20,6 +21,7 @@ const files: readonly [file: string, space: string, generated: Generated][] = [
   ["producerpb.proto", "producerpb", producer],
   ["grpc/health/v1/health.proto", "grpc.health.v1", health],
   ["grpc/reflection/v1/reflection.proto", "grpc.reflection.v1", reflection],
+  ["etcd.proto", "etcdserverpb", etcd],
 ];
 
 interface Codec {

@@ -56,6 +56,18 @@ export interface CreateTask {
   timeoutSeconds: number;
   /** How long the task may wait for a worker once it may be claimed; zero for any time. */
   ttlSeconds: number;
+  /**
+   * What the key does when another request had it first: strict refuses, first answers with the first
+   * task; empty for the setting of the server.
+   */
+  idempotencyMode: string;
+  /** One task at a time for a key of the queue; see the field unique of the HTTP API. */
+  uniqueKey: string;
+  uniqueWhile: string;
+  uniqueOn: string;
+  /** A length of time such as 5m; empty for none. */
+  uniqueFor: string;
+  uniqueMaxWait: string;
 }
 
 export function newCreateTask(): CreateTask {
@@ -74,6 +86,12 @@ export function newCreateTask(): CreateTask {
     tags: [],
     timeoutSeconds: 0,
     ttlSeconds: 0,
+    idempotencyMode: "",
+    uniqueKey: "",
+    uniqueWhile: "",
+    uniqueOn: "",
+    uniqueFor: "",
+    uniqueMaxWait: "",
   };
 }
 
@@ -92,6 +110,12 @@ export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
   for (const each of message.tags) writer.stringMember(802, each);
   writer.int32Field(808, message.timeoutSeconds);
   writer.int32Field(816, message.ttlSeconds);
+  writer.stringField(826, message.idempotencyMode);
+  writer.stringField(834, message.uniqueKey);
+  writer.stringField(842, message.uniqueWhile);
+  writer.stringField(850, message.uniqueOn);
+  writer.stringField(858, message.uniqueFor);
+  writer.stringField(866, message.uniqueMaxWait);
 }
 
 export function readCreateTask(reader: WireReader): CreateTask {
@@ -141,6 +165,24 @@ export function readCreateTask(reader: WireReader): CreateTask {
         break;
       case 816:
         message.ttlSeconds = reader.int32();
+        break;
+      case 826:
+        message.idempotencyMode = reader.string();
+        break;
+      case 834:
+        message.uniqueKey = reader.string();
+        break;
+      case 842:
+        message.uniqueWhile = reader.string();
+        break;
+      case 850:
+        message.uniqueOn = reader.string();
+        break;
+      case 858:
+        message.uniqueFor = reader.string();
+        break;
+      case 866:
+        message.uniqueMaxWait = reader.string();
         break;
       default:
         reader.skip(tag);
@@ -315,6 +357,8 @@ export interface CreateAck {
   errorMessage: string;
   /** The name of the refusal in the table of errors. */
   errorCode: string;
+  /** The task is there for an earlier request with the same unique key. */
+  deduplicated: boolean;
 }
 
 export function newCreateAck(): CreateAck {
@@ -324,6 +368,7 @@ export function newCreateAck(): CreateAck {
     taskId: "",
     errorMessage: "",
     errorCode: "",
+    deduplicated: false,
   };
 }
 
@@ -333,6 +378,7 @@ export function writeCreateAck(message: CreateAck, writer: WireWriter): void {
   writer.stringField(26, message.taskId);
   writer.stringField(34, message.errorMessage);
   writer.stringField(802, message.errorCode);
+  writer.boolField(808, message.deduplicated);
 }
 
 export function readCreateAck(reader: WireReader): CreateAck {
@@ -355,6 +401,9 @@ export function readCreateAck(reader: WireReader): CreateAck {
       case 802:
         message.errorCode = reader.string();
         break;
+      case 808:
+        message.deduplicated = reader.bool();
+        break;
       default:
         reader.skip(tag);
     }
@@ -374,7 +423,7 @@ export function newCreateAckBatch(): CreateAckBatch {
 }
 
 export function writeCreateAckBatch(message: CreateAckBatch, writer: WireWriter): void {
-  for (const each of message.acks) writer.messageMember(10, 1, writeCreateAck, each);
+  for (const each of message.acks) writer.messageMember(10, 2, writeCreateAck, each);
 }
 
 export function readCreateAckBatch(reader: WireReader): CreateAckBatch {
@@ -590,7 +639,7 @@ export function writeServerEvent(message: ServerEvent, writer: WireWriter): void
       writer.messageMember(10, 1, writeHelloAck, message.value);
       break;
     case "createAck":
-      writer.messageMember(18, 1, writeCreateAck, message.value);
+      writer.messageMember(18, 2, writeCreateAck, message.value);
       break;
     case "error":
       writer.messageMember(26, 1, writeServerError, message.value);

@@ -23,7 +23,14 @@ function refuses(run: () => unknown, why: RegExp): void {
 
 test("a sequence number comes back exactly, however large", () => {
   for (const seq of [0, 1, 127, 128, 2 ** 31, 2 ** 32, 2 ** 53 - 1, 2n ** 53n, 2n ** 64n - 1n]) {
-    const ack = { seq, ok: true, taskId: "t", errorMessage: "", errorCode: "" };
+    const ack = {
+      seq,
+      ok: true,
+      taskId: "t",
+      errorMessage: "",
+      errorCode: "",
+      deduplicated: false,
+    };
     assert.equal(decodeMessage(readCreateAck, encodeMessage(writeCreateAck, ack)).seq, seq);
   }
 });
@@ -39,6 +46,12 @@ test("every event that is cut off is refused, wherever it is cut", () => {
       webhook: "https://example.com/é",
       maxAttempts: 300,
       idempotencyKey: "k".repeat(200),
+      idempotencyMode: "first",
+      uniqueKey: "u",
+      uniqueWhile: "waiting",
+      uniqueOn: "latest",
+      uniqueFor: "5m",
+      uniqueMaxWait: "",
       runAtMs: -1234,
       delaySeconds: 7,
       traceParent: "00-1",

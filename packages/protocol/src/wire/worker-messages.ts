@@ -39,6 +39,12 @@ export interface Task {
   replayOf: string;
   /** How long this attempt may take, from the claim on; zero for as long as its lease is extended. */
   timeoutSeconds: number;
+  /**
+   * The schedule that created the task, and the nominal instant that it was created for, in milliseconds since
+   * 1970; empty and zero for other tasks.
+   */
+  scheduleId: string;
+  scheduledForMs: WireUint64;
 }
 
 export function newTask(): Task {
@@ -62,6 +68,8 @@ export function newTask(): Task {
     tags: [],
     replayOf: "",
     timeoutSeconds: 0,
+    scheduleId: "",
+    scheduledForMs: 0,
   };
 }
 
@@ -85,6 +93,8 @@ export function writeTask(message: Task, writer: WireWriter): void {
   for (const each of message.tags) writer.stringMember(826, each);
   writer.stringField(834, message.replayOf);
   writer.int32Field(840, message.timeoutSeconds);
+  writer.stringField(850, message.scheduleId);
+  writer.uint64Field(856, message.scheduledForMs);
 }
 
 export function readTask(reader: WireReader): Task {
@@ -149,6 +159,12 @@ export function readTask(reader: WireReader): Task {
         break;
       case 840:
         message.timeoutSeconds = reader.int32();
+        break;
+      case 850:
+        message.scheduleId = reader.string();
+        break;
+      case 856:
+        message.scheduledForMs = reader.uint64();
         break;
       default:
         reader.skip(tag);

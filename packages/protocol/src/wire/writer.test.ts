@@ -42,7 +42,14 @@ test("bytes may be given as text", () => {
 });
 
 test("a number that is not exact is refused before it is sent", () => {
-  const ack = { seq: 0 as number | bigint, ok: false, taskId: "", errorMessage: "", errorCode: "" };
+  const ack = {
+    seq: 0 as number | bigint,
+    ok: false,
+    taskId: "",
+    errorMessage: "",
+    errorCode: "",
+    deduplicated: false,
+  };
   for (const seq of [-1, 1.5, 2 ** 53, Number.NaN, -1n, 2n ** 64n]) {
     assert.throws(() => encodeMessage(writeCreateAck, { ...ack, seq }), RangeError);
   }
@@ -94,7 +101,14 @@ test("encoding inside an encoding does not disturb it", () => {
 });
 
 test("encoding still works after a write that failed and after a very large one", () => {
-  const ack = { seq: 1, ok: true, taskId: "", errorMessage: "", errorCode: "" };
+  const ack = {
+    seq: 1,
+    ok: true,
+    taskId: "",
+    errorMessage: "",
+    errorCode: "",
+    deduplicated: false,
+  };
   assert.throws(() => encodeMessage(writeCreateAck, { ...ack, seq: -1 }));
   const large = encodeMessage(writeCreateTask, task({ payload: Buffer.alloc(1_000_000) }));
   assert.equal(large.length, 1_000_004);

@@ -48,6 +48,11 @@ export function withAttached(task: Task, submission: Submission): Submission {
   return { ...submission, result: { json, artifacts: [...own, ...kept] }, resultBytes };
 }
 
+/** The bytes that are stored for a result. */
+export function bytesOfResult(json: string, artifacts: readonly Artifact[]): number {
+  return utf8Bytes(json) + bytesOf(artifacts);
+}
+
 /** The size of files, with their names and URLs. */
 function bytesOf(artifacts: readonly Artifact[]): number {
   return artifacts.reduce(

@@ -27,7 +27,7 @@ function assertCancelled(task: Task, atMs: number): void {
   const expiresMs = atMs + retention.doneMs;
   assert.deepEqual(task.place, {
     in: "done",
-    how: "failed",
+    how: "cancelled",
     workerId: "",
     startedMs: atMs,
     atMs,
@@ -61,10 +61,15 @@ test("a task that a worker has gets a time of grace, which is never prolonged", 
 });
 
 test("a heartbeat does not reach beyond the grace", () => {
-  const extended = extendLease(asked(), by, { nowMs: 10_000, leaseMs: 60_000, ranMs: 0 });
+  const extended = extendLease(asked(), by, {
+    nowMs: 10_000,
+    leaseMs: 60_000,
+    ranMs: 0,
+    leftMs: 0,
+  });
   assert.ok(extended.ok && extended.value.place.in === "leased");
   assert.deepEqual([extended.value.place.untilMs, extended.value.place.leaseMs], [14_000, 4000]);
-  const late = extendLease(asked(), by, { nowMs: 15_000, leaseMs: 60_000, ranMs: 0 });
+  const late = extendLease(asked(), by, { nowMs: 15_000, leaseMs: 60_000, ranMs: 0, leftMs: 0 });
   assert.ok(late.ok);
   assert.deepEqual(violations(late.value), []);
 });

@@ -52,7 +52,7 @@ export function cancel(task: Task, at: CancelAt): Outcome<Task, "has_ended"> {
 
 /** The end of a task that was cancelled. */
 export function endCancelled(task: Task, at: Omit<CancelAt, "graceMs">): Task {
-  const ended = endUnfinished(task, cancelled, at);
+  const ended = endUnfinished(task, { how: "cancelled", error: cancelled }, at);
   return isLeased(task) ? { ...ended, trail: withAttempt(task, endOf(at)) } : ended;
 }
 
@@ -79,13 +79,13 @@ export function lapse(
   at: { readonly nowMs: number; readonly retention: Retention },
 ): Outcome<Task, "not_lapsed"> {
   if (!hasLapsed(task, at.nowMs)) return refuse("not_lapsed");
-  return accept(endUnfinished(task, lapsed, at));
+  return accept(endUnfinished(task, { how: "failed", error: lapsed }, at));
 }
 
-/** A failed task without a worker. */
+/** The end of a task without a result from a worker. */
 function endUnfinished(
   task: Task,
-  error: string,
+  { how, error }: { readonly how: "failed" | "cancelled"; readonly error: string },
   at: { readonly nowMs: number; readonly retention: Retention },
 ): Task {
   return {
@@ -97,7 +97,7 @@ function endUnfinished(
     result: emptyResult,
     place: {
       in: "done",
-      how: "failed",
+      how,
       workerId: "" as WorkerId,
       startedMs: at.nowMs,
       atMs: at.nowMs,

@@ -8,7 +8,7 @@ import { enqueue } from "./enqueue.ts";
 const at = { id, nowMs: 1000, seq: 12, keepsPayload: true };
 
 test("a new task is ready with its position and nothing behind it", () => {
-  const { visibleMs: _, payloadBytes, payloadHash: __, ...fields } = newTask();
+  const { visibleMs: _, payloadBytes, payloadHash: __, keepsFirst: ___, ...fields } = newTask();
   assert.deepEqual(enqueue(newTask(), at), {
     id,
     ...fields,
@@ -25,6 +25,8 @@ test("a new task is ready with its position and nothing behind it", () => {
     result: undefined,
     repairs: undefined,
     trail: undefined,
+    schedule: undefined,
+    unique: undefined,
   });
 });
 

@@ -1,12 +1,14 @@
-import { accept, type Outcome, refuse } from "../outcome.ts";
 import {
   clampPriority,
   type Place,
   type Task,
   type TaskExtras,
   type TaskId,
+  type TaskSchedule,
+  type TaskUnique,
   type TenantId,
 } from "../task.ts";
+import { heldMs, type UniqueRequest, uniqueOf } from "./unique.ts";
 
 /** The task that a producer wants to create. */
 export interface NewTask {
@@ -22,10 +24,13 @@ export interface NewTask {
   readonly payloadBytes: number;
   /** Identifies the payload; only used together with an idempotency key. */
   readonly payloadHash: string;
+  /** Whether the key gives the first task back whatever this request says. */
+  readonly keepsFirst: boolean;
   readonly maxAttempts: number;
   /** When the producer wants it to be claimable; undefined means at once. */
   readonly visibleMs: number | undefined;
   readonly extras: TaskExtras | undefined;
+  readonly unique?: UniqueRequest | undefined;
 }
 
 export interface EnqueueAt {
@@ -38,6 +43,10 @@ export interface EnqueueAt {
   readonly maxAttemptsDefault?: number | undefined;
   /** Overrides the priority that the producer asked for. */
   readonly priority?: number | undefined;
+  /** Whether the task waits for the end of the task that has its unique key. */
+  readonly isHeld?: boolean | undefined;
+  /** The schedule that creates the task. */
+  readonly schedule?: TaskSchedule | undefined;
 }
 
 /** A new task. It is delayed only when its time lies strictly in the future. */
@@ -67,6 +76,8 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     extras: extrasFrom(input, at.nowMs),
     repairs: undefined,
     trail: undefined,
+    schedule: at.schedule,
+    unique: input.unique && uniqueFrom(input, input.unique, at),
   };
 }
 
@@ -79,27 +90,13 @@ function extrasFrom(
   return { ...extras, startByMs: Math.max(visibleMs, nowMs) + extras.ttlMs };
 }
 
+function uniqueFrom({ visibleMs }: NewTask, request: UniqueRequest, at: EnqueueAt): TaskUnique {
+  const { nowMs, isHeld = false } = at;
+  return uniqueOf(request, { nowMs, isHeld, dueMs: visibleMs });
+}
+
 function firstPlace(visibleMs: number | undefined, at: EnqueueAt): Place {
+  if (at.isHeld === true) return { in: "delayed", dueMs: heldMs };
   if (visibleMs !== undefined && visibleMs > at.nowMs) return { in: "delayed", dueMs: visibleMs };
   return { in: "ready", seq: at.seq };
-}
-
-/**
- * What an idempotency key stands for. A key belongs to one tenant and names one request: the same request again
- * gets the same task. Another request under the same key is refused, because an answer with the task of the first
- * request would hide a bug of the producer.
- */
-export interface IdempotencyEntry {
-  readonly taskId: TaskId;
-  readonly queue: string;
-  readonly payloadHash: string;
-}
-
-/** `queue` is the folded name, so that a key does not depend on the case of its command. */
-export function matchIdempotency(
-  entry: IdempotencyEntry,
-  request: { readonly queue: string; readonly payloadHash: string },
-): Outcome<TaskId, "idempotency_key_reused"> {
-  const same = entry.queue === request.queue && entry.payloadHash === request.payloadHash;
-  return same ? accept(entry.taskId) : refuse("idempotency_key_reused");
 }

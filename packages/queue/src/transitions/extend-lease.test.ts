@@ -4,7 +4,7 @@ import { leasedTask, nobody, otherWorker, taskIn, worker } from "../../test/buil
 import { noExtras } from "../task.ts";
 import { extendLease } from "./extend-lease.ts";
 
-const at = { nowMs: 20_000, leaseMs: 60_000, ranMs: 18_000 };
+const at = { nowMs: 20_000, leaseMs: 60_000, ranMs: 18_000, leftMs: 10_000 };
 
 test("the lease starts anew from now", () => {
   const task = leasedTask();
@@ -18,10 +18,17 @@ test("the lease starts anew from now", () => {
   });
 });
 
-test("a shorter extension shortens the lease", () => {
-  const extended = extendLease(leasedTask(), { workerId: worker }, { ...at, leaseMs: 1000 });
-  assert.ok(extended.ok && extended.value.place.in === "leased");
-  assert.equal(extended.value.place.untilMs, 21_000);
+test("an extension by less than is left does not shorten the lease", () => {
+  const until = (leftMs: number): number => {
+    const asked = { ...at, leaseMs: 2000, leftMs };
+    const extended = extendLease(leasedTask(), { workerId: worker }, asked);
+    assert.ok(extended.ok);
+    return extended.value.place.untilMs - at.nowMs;
+  };
+  assert.deepEqual(
+    [300_000, 2000.5, 2000, 1999, -5000].map(until),
+    [300_000, 2001, 2000, 2000, 2000],
+  );
 });
 
 test("an extension keeps the token, so that the worker need not learn a new one", () => {
@@ -30,7 +37,7 @@ test("an extension keeps the token, so that the worker need not learn a new one"
 });
 
 test("a lease that has run out but was not taken back can still be extended", () => {
-  const late = { nowMs: 1_000_000, leaseMs: 1000, ranMs: 998_000 };
+  const late = { nowMs: 1_000_000, leaseMs: 1000, ranMs: 998_000, leftMs: -900_000 };
   assert.equal(extendLease(leasedTask(), { workerId: worker }, late).ok, true);
 });
 

@@ -22,9 +22,9 @@ export const reportLimits = {
 } as const;
 
 /**
- * The lease starts again from now. A worker may ask for less time than is left, which shortens the lease: the
- * worker knows best how long it still needs. The lease of a cancelled task is not extended beyond its grace period,
- * and no lease beyond the timeout of its task. A report of the worker is stored.
+ * The lease starts again from now, and never ends earlier than it would have: a worker that asks for less time than
+ * is left would lose its task while it works on it. The lease of a cancelled task is not extended beyond its grace
+ * period, and no lease beyond the timeout of its task. A report of the worker is stored.
  */
 export function extendLease(
   task: Task,
@@ -34,13 +34,16 @@ export function extendLease(
     readonly leaseMs: number;
     /** How long the attempt has been under way, by a clock that never steps. */
     readonly ranMs: number;
+    /** How long the lease still lasts, by the same clock. */
+    readonly leftMs: number;
     readonly report?: Report | undefined;
   },
 ): Outcome<LeasedTask, "not_owner" | "not_in_progress"> {
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
   const { trail } = task;
-  const leaseMs = Math.max(1, Math.min(at.leaseMs, leftMs(task, at)));
+  const wantedMs = Math.max(at.leaseMs, Math.ceil(at.leftMs));
+  const leaseMs = Math.max(1, Math.min(wantedMs, mostMs(task, at)));
   return accept({
     ...owned.value,
     updatedMs: at.nowMs,
@@ -50,7 +53,7 @@ export function extendLease(
 }
 
 /** How long the lease may last from now on, whatever its worker asks for. */
-function leftMs(
+function mostMs(
   { cancelMs, extras }: Task,
   { nowMs, ranMs }: { readonly nowMs: number; readonly ranMs: number },
 ): number {

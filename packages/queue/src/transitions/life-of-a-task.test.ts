@@ -262,7 +262,7 @@ function apply(task: Task, step: Step, { owner, life, ...at }: Moment & { owner:
       return changed(claim(task, { workerId: step.workerId, leaseMs: step.leaseMs }, at.nowMs));
     case "extend":
       return changed(
-        extendLease(task, owner, { nowMs: at.nowMs, leaseMs: step.leaseMs, ranMs: 0 }),
+        extendLease(task, owner, { nowMs: at.nowMs, leaseMs: step.leaseMs, ranMs: 0, leftMs: 0 }),
       );
     case "nack":
       return returned(nack(task, owner, step, around));

@@ -1,20 +1,27 @@
+import { withFailedAttempt } from "../attempts.ts";
 import { type Change, changeOf } from "../change.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
-import { noRepairs, type Task } from "../task.ts";
+import { isFailure, noRepairs, type Task } from "../task.ts";
 import { type EnqueueAt, enqueue, type NewTask } from "./enqueue.ts";
 
 /**
- * An operator gives a dead letter all of its attempts again. The task keeps its id and goes to the back of
- * its queue; its result is removed, because it is no longer true. The error stays until there is another one, so
- * that the reason remains visible. A bulk job replays a task once, also when the task is dead again.
+ * An operator gives a failure all of its attempts again. The task keeps its id and goes to the back of its queue, and
+ * it may be begun at any time. Its result is removed, because it is no longer true; the error stays until there is
+ * another one, so that the reason remains visible. A bulk job replays a task once, also when the task fails again.
  */
 export function replay(
   task: Task,
-  at: { readonly nowMs: number; readonly seq: number; readonly job?: string | undefined },
-): Outcome<Task, "not_dead" | "already_done"> {
+  at: {
+    readonly nowMs: number;
+    readonly seq: number;
+    /** The bytes of the result, which is removed. */
+    readonly resultBytes: number;
+    readonly job?: string | undefined;
+  },
+): Outcome<Task, "not_failed" | "already_done"> {
   const { job = "" } = at;
   if (job !== "" && task.repairs?.job === job) return refuse("already_done");
-  if (task.place.in !== "dead") return refuse("not_dead");
+  if (!isFailure(task)) return refuse("not_failed");
   return accept({
     ...task,
     attempts: 0,
@@ -22,8 +29,11 @@ export function replay(
     replays: task.replays + 1,
     repairs: job === "" ? task.repairs : { ...(task.repairs ?? noRepairs), job },
     updatedMs: at.nowMs,
+    storedBytes: task.storedBytes - at.resultBytes,
     place: { in: "ready", seq: at.seq },
     result: undefined,
+    trail: withFailedAttempt(task),
+    extras: task.extras && { ...task.extras, startByMs: 0 },
   });
 }
 
@@ -60,6 +70,7 @@ export function replayAs(
     payload: changes.payload,
     payloadBytes: changes.payloadBytes,
     payloadHash: "",
+    keepsFirst: false,
     maxAttempts: changes.maxAttempts ?? task.maxAttempts,
     visibleMs: changes.visibleMs,
     extras: task.extras,

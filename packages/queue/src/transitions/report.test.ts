@@ -11,7 +11,7 @@ const by = { workerId: worker };
 
 function told(task: Task, nowMs: number, percent: number, ...lines: string[]): Task {
   const report = { progress: { percent, text: "pages" }, lines };
-  const outcome = extendLease(task, by, { nowMs, leaseMs: 30_000, ranMs: 0, report });
+  const outcome = extendLease(task, by, { nowMs, leaseMs: 30_000, ranMs: 0, leftMs: 0, report });
   assert.ok(outcome.ok);
   assert.deepEqual(violations(outcome.value), []);
   return outcome.value;
@@ -42,7 +42,12 @@ test("the next attempt begins without progress, and the lines stay", () => {
 });
 
 test("a heartbeat that says nothing keeps nothing", () => {
-  const outcome = extendLease(leasedTask(), by, { nowMs: 5000, leaseMs: 30_000, ranMs: 0 });
+  const outcome = extendLease(leasedTask(), by, {
+    nowMs: 5000,
+    leaseMs: 30_000,
+    ranMs: 0,
+    leftMs: 0,
+  });
   assert.equal(outcome.ok && outcome.value.trail, undefined);
 });
 

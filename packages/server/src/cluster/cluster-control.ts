@@ -35,6 +35,9 @@ const lookMs = 250;
 const waitMs = 5000;
 const answerMsMax = 15_000;
 
+/** No record has this key. */
+const neverThere: RecordText = { key: "codeq/never", text: "" };
+
 type LeaderAnswer = Exclude<ControlAnswer, { kind: "hello" }>;
 
 interface Waiting {
@@ -110,6 +113,11 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
       () => new FaultError("unknown", "it was written, but this node cannot read it yet"),
     );
     return kind === "kept";
+  }
+
+  async refresh(): Promise<void> {
+    // The leader refuses a commit whose expectation does not hold, and says how far its log is.
+    await this.commit([], [neverThere]);
   }
 
   #ask(writes: readonly RecordWrite[], expected: readonly RecordText[]): Promise<LeaderAnswer> {

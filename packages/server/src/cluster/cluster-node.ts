@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { FaultError, type LeaderName, type SharedLog } from "@codeq/engine";
+import type { FoundLog, MemberHealth } from "@codeq/engine/etcd";
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../core/clock.ts";
 import { shardOf } from "../core/shards/shard-of.ts";
@@ -18,6 +19,7 @@ import {
   type AddedNode,
   addNode,
   isWhole,
+  type LogServer,
   type LogServers,
   type MembershipParts,
   type NodeReport,
@@ -61,12 +63,22 @@ export interface ClusterNodeParts {
   readonly openControl: (opening: ControlOpening) => Promise<ControlReplica>;
 }
 
+export interface LogServerStatus extends LogServer {
+  readonly url: string;
+  /** Undefined while it does not answer. */
+  readonly health: MemberHealth | undefined;
+}
+
 /** The logs of all shards and the control log, on their servers. */
 export interface ClusterLogs extends LogServers {
+  /** All log servers, also while they have no majority. */
+  health(): Promise<readonly LogServerStatus[]>;
   /** Undefined while the log does not exist. */
   open(shard: number): Promise<SharedLog | undefined>;
-  /** Replaces the log by an empty one. */
-  renew(shard: number, log: NewLog): Promise<void>;
+  /** As a majority of the log servers knows it; undefined when there is none. */
+  look(shard: number): Promise<FoundLog | undefined>;
+  /** Replaces the log by an empty one; false when it is not as it was found. */
+  renew(shard: number, found: FoundLog | undefined, log: NewLog): Promise<boolean>;
 }
 
 export interface ReplicaOpening {
@@ -111,6 +123,18 @@ type NodeAnswer =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly why: string };
 
+export interface ClusterHealth {
+  readonly nodes: readonly NodeHealth[];
+  readonly logServers: readonly LogServerStatus[];
+}
+
+interface NodeHealth extends LeaderName {
+  readonly isUp: boolean;
+  /** Of the log that it is furthest behind of; records that it has not read yet, about. */
+  readonly behind?: number | undefined;
+  readonly problem?: string | undefined;
+}
+
 export interface ClusterStatus {
   readonly self: LeaderName;
   readonly nodes: readonly LeaderName[];
@@ -121,6 +145,9 @@ export interface ClusterStatus {
 }
 
 const askAgainMs = 20;
+/** How long the state of the cluster is not asked for again. */
+const healthMs = 1000;
+const healthMsMax = 1000;
 /** A node that does not report for this long is considered away. */
 const reportMsMax = 5000;
 const answerMsMax = 60_000;
@@ -137,6 +164,7 @@ export class ClusterNode implements AsyncDisposable {
   /** Called when a role or a leader has changed. */
   readonly #watchers: Set<() => void> = new Set();
   #copies = 0;
+  #health: { readonly askedMs: number; readonly found: Promise<ClusterHealth> } | undefined;
 
   private constructor(parts: ClusterNodeParts) {
     this.#parts = parts;
@@ -176,6 +204,36 @@ export class ClusterNode implements AsyncDisposable {
     const { self, nodes, urls } = this.#parts;
     const shards = this.links.map((_, shard) => ({ shard, ...this.#statusOf(shard) }));
     return { self, nodes, urls, shards, control: this.#statusOf(controlNumber) };
+  }
+
+  /** The other nodes and the log servers, asked just now, or a moment ago. */
+  async health(): Promise<ClusterHealth> {
+    const { clock } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    if (this.#health === undefined || nowMs - this.#health.askedMs > healthMs) {
+      this.#health = { askedMs: nowMs, found: this.#askHealth() };
+    }
+    return await this.#health.found;
+  }
+
+  async #askHealth(): Promise<ClusterHealth> {
+    const { nodes, logs } = this.#parts;
+    const [reports, logServers] = await Promise.all([
+      Promise.all(nodes.map((node) => this.#report(node, healthMsMax))),
+      logs.health(),
+    ]);
+    return {
+      logServers,
+      nodes: nodes.map((node, at) => {
+        const report = reports[at];
+        if (report === undefined) return { ...node, isUp: false };
+        const behind = report.logs.map(({ shard, stored }) =>
+          Math.max(0, this.#statusOf(shard).slot - (stored?.slot ?? 0)),
+        );
+        const [problem] = report.logs.flatMap((log) => log.problem ?? []);
+        return { ...node, isUp: true, behind: Math.max(0, ...behind), problem };
+      }),
+    };
   }
 
   /** The local copy of a task, without asking the leader. */
@@ -225,7 +283,7 @@ export class ClusterNode implements AsyncDisposable {
     const parts: RepairParts = {
       nodes,
       look: (each) => logs.look(each),
-      renewLog: (each, log) => logs.renew(each, log),
+      renewLog: (each, found, log) => logs.renew(each, found, log),
       drawLogId,
       report: (node) => this.#report(node),
       order: (node, order) => this.#ask(node, order),
@@ -315,11 +373,14 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   /** The answer of a node, this one or another; throws when the node refuses or does not answer. */
-  async #ask(node: LeaderName, question: Question): Promise<unknown> {
+  async #ask(
+    node: LeaderName,
+    question: Question,
+    withinMs: number = answerMsMax,
+  ): Promise<unknown> {
     const { self, clock } = this.#parts;
     const asked = node.id === self.id ? this.#answer(question) : this.#peers.ask(node, question);
     const late = Promise.withResolvers<never>();
-    const withinMs = question.kind === "report" ? reportMsMax : answerMsMax;
     const cancel = clock.after(withinMs, () => {
       late.reject(new FaultError("not_leader", `node ${node.id} does not answer`));
     });
@@ -332,9 +393,9 @@ export class ClusterNode implements AsyncDisposable {
     }
   }
 
-  async #report(node: LeaderName): Promise<NodeReport | undefined> {
+  async #report(node: LeaderName, withinMs: number = reportMsMax): Promise<NodeReport | undefined> {
     try {
-      return (await this.#ask(node, { kind: "report" })) as NodeReport;
+      return (await this.#ask(node, { kind: "report" }, withinMs)) as NodeReport;
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
       return undefined;

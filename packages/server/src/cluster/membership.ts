@@ -4,8 +4,6 @@
  * the nodes that still have another list.
  */
 import type { LeaderName } from "@codeq/engine";
-import type { FoundLog } from "@codeq/engine/nats";
-import type { LogServer } from "@codeq/engine/nats-system";
 import type { HandedOff, WantedHandOff } from "./cluster-node.ts";
 import type { LogStatus, ReplicaReport } from "./node-log.ts";
 import { nameOf } from "./replicated-shard.ts";
@@ -17,13 +15,19 @@ export interface NodeReport {
   readonly logs: readonly ReplicaReport[];
 }
 
-/** The servers that store the logs. */
+/** A server that keeps the logs: a member of etcd. */
+export interface LogServer {
+  /** The id of its node. */
+  readonly name: string;
+  readonly isOnline: boolean;
+  /** It copies the data, and does not count for a majority yet. */
+  readonly isLearner: boolean;
+}
+
+/** The servers that keep the logs. */
 export interface LogServers {
-  look(shard: number): Promise<FoundLog | undefined>;
   /** Undefined when codeQ does not run the log servers. */
   servers(): Promise<readonly LogServer[] | undefined>;
-  moveAway(shard: number, server: string): Promise<void>;
-  setReplicas(shard: number, replicas: number): Promise<void>;
   removeServer(server: string): Promise<void>;
 }
 
@@ -58,10 +62,8 @@ export interface AddedNode {
 }
 
 export interface RemovedNode {
-  /** `moving`: other log servers copy its logs; `stop`: it can be stopped now; `removed`. */
-  readonly state: "moving" | "stop" | "removed";
-  /** The logs that are being moved. */
-  readonly moving: readonly number[];
+  /** `stop`: it leads nothing and can be stopped now; `removed`. */
+  readonly state: "stop" | "removed";
   readonly members: readonly LeaderName[];
   readonly outdated: readonly string[];
 }
@@ -72,8 +74,8 @@ export interface NotChanged {
   readonly why: string;
 }
 
-/** The most servers that store a log. */
-export const replicasMax = 3;
+/** With fewer log servers, the loss of one stops the cluster. */
+const serversMin = 3;
 const wholeRoles: ReadonlySet<LogStatus["role"]> = new Set([
   "following",
   "candidate",
@@ -106,7 +108,6 @@ export async function addNode(
   if (!hasServer || !report.logs.every(isWhole)) {
     return { state: "copying", logs, members, outdated: [] };
   }
-  await spreadLogs(parts);
   return { state: "added", logs, members, outdated: await outdatedOf(parts, members) };
 }
 
@@ -124,16 +125,15 @@ export async function removeNode(
   if (id === parts.self.id) {
     return invalid(`node ${id} cannot remove itself; ask another node`);
   }
-  const refused = (await tooFewCopies(parts, id)) ?? (await tooFewServers(parts, id, servers));
+  const refused = (await tooFewCopies(parts, id)) ?? tooFewServers(id, servers);
   if (refused !== undefined) return refused;
   const report = node === undefined ? undefined : await parts.report(node);
   if (report !== undefined) await handOver(parts, id);
-  const moving = servers === undefined ? [] : await moveLogs(parts, id, server);
   const members = parts.nodes.filter((each) => each.id !== id);
-  if (moving.length > 0) return { state: "moving", moving, members, outdated: [] };
   const isUp = report !== undefined || server?.isOnline === true;
-  if (isUp) return { state: "stop", moving, members, outdated: [] };
-  return { state: "removed", moving, members, outdated: await outdatedOf(parts, members) };
+  if (isUp) return { state: "stop", members, outdated: [] };
+  if (server !== undefined) await parts.logServers.removeServer(id);
+  return { state: "removed", members, outdated: await outdatedOf(parts, members) };
 }
 
 /** Why a node cannot lead these logs now, if so. */
@@ -166,17 +166,9 @@ function progressOf({ statusOf }: MembershipParts, report: ReplicaReport): LogPr
 
 async function isServerOf({ logServers }: MembershipParts, id: string): Promise<boolean> {
   const servers = await logServers.servers();
-  return servers?.some(({ name, isOnline }) => name === id && isOnline) ?? true;
-}
-
-/** Adds servers to logs that were made when there were fewer servers. */
-async function spreadLogs({ logServers, logs }: MembershipParts): Promise<void> {
-  const servers = (await logServers.servers())?.filter(({ isOnline }) => isOnline) ?? [];
-  const wanted = Math.min(servers.length, replicasMax);
-  for (const shard of logs) {
-    const found = await logServers.look(shard);
-    if (found !== undefined && found.replicas < wanted) await logServers.setReplicas(shard, wanted);
-  }
+  const isIn = (server: LogServer): boolean =>
+    server.name === id && server.isOnline && !server.isLearner;
+  return servers?.some(isIn) ?? true;
 }
 
 async function outdatedOf(
@@ -213,22 +205,25 @@ async function tooFewCopies(
   return { code: "too_few_nodes", why };
 }
 
-async function tooFewServers(
-  { logServers, logs }: MembershipParts,
+/**
+ * A server that is down does not count already, so the others do better without it as long as they are a majority. One
+ * that is up is only removed when enough are left.
+ */
+function tooFewServers(
   id: string,
   servers: readonly LogServer[] | undefined,
-): Promise<NotChanged | undefined> {
-  if (servers === undefined) return undefined;
-  const left = servers.filter(({ name, isOnline }) => name !== id && isOnline).length;
-  for (const shard of logs) {
-    const replicas = (await logServers.look(shard))?.replicas ?? 0;
-    if (left >= replicas) continue;
-    const why =
-      `without ${id} there are ${left} log servers, and ${nameOf(shard)} is kept by ${replicas}, so one more ` +
-      "failure would stop the cluster. Add another node first (codeq cluster add)";
-    return { code: "too_few_nodes", why };
-  }
-  return undefined;
+): NotChanged | undefined {
+  const server = servers?.find(({ name }) => name === id);
+  if (servers === undefined || server === undefined || server.isLearner) return undefined;
+  const others = servers.filter(({ name, isLearner }) => name !== id && !isLearner);
+  const left = others.filter(({ isOnline }) => isOnline).length;
+  const needed = server.isOnline ? serversMin : Math.floor(others.length / 2) + 1;
+  if (left >= needed) return undefined;
+  const why = server.isOnline
+    ? `without ${id} there are ${left} log servers, so one more failure would stop the cluster. Add another node ` +
+      "first (codeq cluster add)"
+    : `without ${id}, ${left} of ${others.length} log servers are up, which is no majority. Start the others first`;
+  return { code: "too_few_nodes", why };
 }
 
 async function handOver(
@@ -240,24 +235,4 @@ async function handOver(
     const to = isWhole(statusOf(shard)) ? self.id : undefined;
     await handOff({ shard, to });
   }
-}
-
-/** Moves the logs of a server to other servers; returns the logs that are not moved yet. */
-async function moveLogs(
-  { logServers, logs }: MembershipParts,
-  id: string,
-  server: LogServer | undefined,
-): Promise<readonly number[]> {
-  // The logs of a server that is down are moved when it is removed.
-  if (server?.isOnline === false) await logServers.removeServer(id);
-  const moving: number[] = [];
-  for (const shard of logs) {
-    const found = await logServers.look(shard);
-    if (found === undefined) continue;
-    const isKept = found.kept.some((each) => each.server === id);
-    if (isKept && server?.isOnline === true) await logServers.moveAway(shard, id);
-    const current = found.kept.filter((each) => each.server !== id && each.isCurrent);
-    if (isKept || current.length < found.replicas) moving.push(shard);
-  }
-  return moving;
 }

@@ -119,7 +119,8 @@ export class NodeLog implements AsyncDisposable {
     const replica = this.#replica;
     if (replica === undefined) return;
     this.#let(undefined);
-    this.#opening = replica[Symbol.asyncDispose]().then(() => this.#open());
+    const closed = this.#inTurn(() => replica[Symbol.asyncDispose]());
+    this.#opening = closed.then(() => this.#open());
   }
 
   /** Abandons the log and makes everything that this node has durable; returns the place it has reached. */
@@ -132,8 +133,10 @@ export class NodeLog implements AsyncDisposable {
     const replica = this.#replica;
     this.#let(undefined);
     this.#problem = "it is being repaired";
-    await replica?.abandon();
-    return await this.#inTurn(() => this.#parts.files.stored());
+    return await this.#inTurn(async () => {
+      await replica?.abandon();
+      return await this.#parts.files.stored();
+    });
   }
 
   /** Switches the copy of this node to another log. */
@@ -186,7 +189,9 @@ export class NodeLog implements AsyncDisposable {
           this.#let(replica);
           return;
         }
-        this.#wait("nobody has made its log yet; start one node with clusterBootstrap: true");
+        this.#wait(
+          "nobody has made its log yet; set clusterBootstrap to the id of the node that begins the cluster",
+        );
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
         this.#wait(error.message);

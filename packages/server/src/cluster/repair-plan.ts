@@ -17,7 +17,7 @@ export interface FoundCopy {
 }
 
 export interface FoundState {
-  /** Undefined when the stream is gone. */
+  /** As a majority of the log servers knows it; undefined when it is gone. */
   readonly log:
     | { readonly logId: number; readonly first: number; readonly last: number }
     | undefined;
@@ -44,15 +44,25 @@ export function planRepair(found: FoundState): RepairPlan {
   const isShorter = ofLog.some(({ stored }) => (stored?.slot ?? 0) > log.last);
   const isHeld = ofLog.some(({ isFollowing, hasDiverged, isDamaged, stored }) => {
     const isWell = isFollowing && !hasDiverged && !isDamaged;
-    return isWell && stored !== undefined && stored.slot + 1 >= log.first;
+    const { slot = -1 } = stored ?? {};
+    return isWell && slot + 1 >= log.first && slot <= log.last;
   });
-  if (isHeld && !isShorter) return planCopies(found, log.logId);
+  if (isHeld) return isShorter ? refuseFollowed(found, log.last) : planCopies(found, log.logId);
   const isEmpty = copies.every(({ stored, isDamaged }) => stored === undefined && !isDamaged);
   if (isEmpty) return { action: "none" };
   if (ofLog.length > 0) return planNewLog(found);
   const why =
-    `the log servers have log ${log.logId}, which no node has followed. Check that natsUrls and dataDir of the ` +
+    `the log servers have log ${log.logId}, which no node has followed. Check that etcdUrls and dataDir of the ` +
     "nodes belong to the same cluster";
+  return { action: "refused", why };
+}
+
+/** The log continues without records that a node has; a new log would drop what came since. */
+function refuseFollowed({ copies }: FoundState, last: number): RepairPlan {
+  const ahead = copies.filter(({ stored }) => (stored?.slot ?? 0) > last).map(({ node }) => node);
+  const why =
+    `${ahead.join(" and ")} has read further than the log has (slot ${last}), while other nodes follow the log. Decide ` +
+    "whose data counts (codeq cluster repair --from)";
   return { action: "refused", why };
 }
 

@@ -3,7 +3,7 @@
  * Without confirmation it only reports what it found and would do. Nodes move the data that they give up aside.
  */
 import { FaultError, type LeaderName } from "@codeq/engine";
-import type { FoundLog } from "@codeq/engine/nats";
+import type { FoundLog } from "@codeq/engine/etcd";
 import { isWhole, type NodeReport } from "./membership.ts";
 import type { StoredPlace } from "./node-log.ts";
 import { type FoundCopy, newest, planRepair, type RepairPlan } from "./repair-plan.ts";
@@ -11,8 +11,11 @@ import { type FoundCopy, newest, planRepair, type RepairPlan } from "./repair-pl
 export interface RepairParts {
   readonly nodes: readonly LeaderName[];
   readonly look: (shard: number) => Promise<FoundLog | undefined>;
-  /** Replaces the log by an empty one. May be repeated when the result of a call is unknown. */
-  readonly renewLog: (shard: number, log: NewLog) => Promise<void>;
+  /**
+   * Replaces a log that was found, or that is gone, by an empty one; false when it has changed since. May be repeated
+   * when the result of a call is unknown.
+   */
+  readonly renewLog: (shard: number, found: FoundLog | undefined, log: NewLog) => Promise<boolean>;
   readonly drawLogId: () => number;
   /** Undefined when the node does not answer. */
   readonly report: (node: LeaderName) => Promise<NodeReport | undefined>;
@@ -77,7 +80,7 @@ export async function repair(
   for (const each of planned) {
     const { action } = each.plan;
     const isDone = wanted.isConfirmed && (action === "copy" || action === "renew");
-    if (isDone) await carryOut(parts, each.shard, each.plan);
+    if (isDone) await carryOut(parts, each, wanted.from !== undefined);
     repaired.push({ ...each, isDone });
   }
   return repaired;
@@ -112,9 +115,13 @@ async function planOf(
   }
 }
 
-async function carryOut(parts: RepairParts, shard: number, plan: RepairPlan): Promise<void> {
+async function carryOut(
+  parts: RepairParts,
+  { shard, plan }: Pick<RepairedLog, "shard" | "plan">,
+  isChosen: boolean,
+): Promise<void> {
   if (plan.action === "copy") await replaceAll(parts, shard, plan);
-  if (plan.action === "renew") await renew(parts, shard, plan);
+  if (plan.action === "renew") await renew(parts, shard, { ...plan, isChosen });
 }
 
 async function replaceAll(
@@ -129,7 +136,12 @@ async function replaceAll(
 async function renew(
   parts: RepairParts,
   shard: number,
-  plan: { readonly from: string; readonly nodes: readonly string[] },
+  plan: {
+    readonly from: string;
+    readonly nodes: readonly string[];
+    /** An operator has decided for the data of the node. */
+    readonly isChosen: boolean;
+  },
 ): Promise<void> {
   const { order } = parts;
   const nodes = parts.nodes.filter(({ id }) => id === plan.from || plan.nodes.includes(id));
@@ -146,9 +158,12 @@ async function renew(
     const isLike = halted.filter(({ stored }) => stored?.logId === own?.stored?.logId);
     const best = newest(isLike) ?? own;
     if (best?.stored === undefined) throw new FaultError("corrupt", "no node has data of this log");
+    // The plan is some time old: the log is replaced only as it is now, while no node writes to it.
+    const found = await parts.look(shard);
+    if (!plan.isChosen) assertLost(found, best.stored);
     const logId = parts.drawLogId();
     await order(best.node, { kind: "moveToLog", shard, logId });
-    await renewLog(parts, shard, { logId, firstSlot: best.stored.slot + 1 });
+    await renewLog(parts, shard, found, { logId, firstSlot: best.stored.slot + 1 });
     await order(best.node, { kind: "resume", shard });
     await untilFollowed(parts, shard, best.node, logId);
     const ids = nodes.filter((node) => node !== best.node).map(({ id }) => id);
@@ -159,16 +174,24 @@ async function renew(
   }
 }
 
+/** Throws unless the log has lost what this copy has. */
+function assertLost(found: FoundLog | undefined, stored: StoredPlace): void {
+  if (found === undefined || found.logId !== stored.logId || found.bounds.last < stored.slot)
+    return;
+  throw new FaultError("storage_failed", "the log is whole again; nothing was changed");
+}
+
 /** Retries, because log servers that elect a leader do not answer for some seconds. */
 async function renewLog(
   { renewLog: renew, pause }: RepairParts,
   shard: number,
+  found: FoundLog | undefined,
   log: NewLog,
 ): Promise<void> {
   for (let times = 1; ; times += 1) {
     try {
-      await renew(shard, log);
-      return;
+      if (await renew(shard, found, log)) return;
+      throw new FaultError("corrupt", "the log has changed meanwhile");
     } catch (error) {
       const isSilent = error instanceof FaultError && error.code === "storage_failed";
       if (!isSilent || times === renewTimesMax) throw error;

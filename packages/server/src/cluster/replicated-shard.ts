@@ -8,7 +8,7 @@
  */
 import { FaultError, type LeaderLog, type Leading } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
-import type { Broker } from "../core/broker/broker.ts";
+import type { ShardBroker } from "../core/broker/shard-broker.ts";
 import { ShardHost } from "../core/shards/shard-host.ts";
 import { type FollowedTask, Store } from "../core/store/store.ts";
 import { Feed } from "../telemetry/feed.ts";
@@ -40,7 +40,7 @@ export interface LocalTask extends FollowedTask {
 }
 
 export interface OpenedShard extends AsyncDisposable {
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
   readonly scrape: () => string;
 }
 
@@ -60,7 +60,7 @@ export interface Hosting {
 interface Led {
   readonly log: LeaderLog;
   readonly feed: Feed;
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
   readonly scrape: () => string;
   readonly hosts: Set<ShardHost>;
 }
@@ -82,7 +82,7 @@ export class ReplicatedShard extends LogReplica {
   }
 
   /** The broker, while this node leads. */
-  get broker(): Broker | undefined {
+  get broker(): ShardBroker | undefined {
     return this.#led?.broker;
   }
 

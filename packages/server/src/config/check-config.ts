@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { chooseAuth } from "./choose-auth.ts";
 import { clusterProblems } from "./cluster.ts";
-import { connectionProblems, connectionWarnings } from "./listeners.ts";
+import { connectionProblems, connectionWarnings, reachableAddresses } from "./listeners.ts";
 import { rateLimitPairs } from "./rate-limit-settings.ts";
 import type { Config, ProviderConfig, SettingName, Settings } from "./settings.ts";
 
@@ -28,6 +28,7 @@ export function checkConfig(
     ...rest,
     backupDir: settings.backupDir || join(settings.dataDir, "backups"),
     localArtifactsDir: settings.localArtifactsDir || join(settings.dataDir, "artifacts"),
+    webhookAllowPrivateNetworks: mayPostInside(settings, touched),
     producerAuth: auth.producers,
     workerAuth: auth.workers,
     sources,
@@ -56,6 +57,12 @@ export function checkConfig(
     ...consoleProblems(settings, auth.producers),
   ];
   return { config, problems, warnings };
+}
+
+/** A development server that only this machine reaches may post to what is being developed beside it. */
+function mayPostInside(settings: Settings, touched: ReadonlySet<SettingName>): boolean {
+  if (touched.has("webhookAllowPrivateNetworks")) return settings.webhookAllowPrivateNetworks;
+  return settings.env === "dev" && reachableAddresses(settings).length === 0;
 }
 
 function artifactProblems(settings: Settings): string[] {

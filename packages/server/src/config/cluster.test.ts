@@ -8,13 +8,14 @@ const three = {
   clusterMembers: "a=10.0.0.1:7000, b=10.0.0.2:7000,c=[::1]:7000",
   nodeId: "b",
   clusterSecret: "x".repeat(32),
-  clusterBootstrap: false,
+  clusterBootstrap: "",
   clusterLogBytes: 1024 ** 3,
   clusterTlsCertFile: "",
   clusterTlsKeyFile: "",
   clusterTlsCaFile: "",
-  natsUrls: "",
-  natsServer: "nats-server",
+  etcdUrls: "",
+  etcdHeartbeatMs: 100,
+  etcdElectionMs: 1000,
   clusterUrls: "",
 } as Settings;
 
@@ -53,6 +54,13 @@ describe("the settings of a cluster", () => {
     assert.match(problem, /^bodyBytesMax: 6291457 is too much.*6291456 or less.*artifacts/);
     const alone = { ...three, clusterMembers: "", clusterSecret: "", nodeId: "" };
     assert.deepEqual(clusterProblems({ ...alone, bodyBytesMax: 1024 ** 3 }), []);
+  });
+
+  test("refuse a node that begins and is none, and too short an election", () => {
+    const [unknown = ""] = clusterProblems({ ...three, clusterBootstrap: "x" });
+    assert.match(unknown, /^clusterBootstrap: x is not among clusterMembers \(a, b, c\)/);
+    const [short = ""] = clusterProblems({ ...three, etcdElectionMs: 499 });
+    assert.match(short, /^etcdElectionMs: has to be 500 or more/);
   });
 
   test("mean nothing without nodes", () => {

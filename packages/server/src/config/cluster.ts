@@ -10,6 +10,8 @@ export interface ClusterNode {
 const nodesMax = 9;
 /** Log servers accept records of 8 MiB; a record holds one request and up to 1 MiB of other requests. */
 const bodyBytesMax = 6 * 1024 * 1024;
+/** etcd refuses less. */
+const heartbeatsMin = 5;
 const tlsFiles = ["clusterTlsCertFile", "clusterTlsKeyFile", "clusterTlsCaFile"] as const;
 
 export const clusterNodePattern: RegExp =
@@ -52,11 +54,11 @@ export function clusterProblems(settings: Settings): string[] {
       "nodeId",
       "clusterSecret",
       "clusterBootstrap",
-      "natsUrls",
+      "etcdUrls",
       "clusterUrls",
       ...tlsFiles,
     ] as const;
-    const alone = ofClusters.filter((name) => settings[name] !== "" && settings[name] !== false);
+    const alone = ofClusters.filter((name) => settings[name] !== "");
     return alone.map((name) => `${name}: is for a cluster; set clusterMembers, or remove it`);
   }
   const problems: string[] = [];
@@ -76,6 +78,16 @@ export function clusterProblems(settings: Settings): string[] {
   if (settings.clusterSecret === "") {
     problems.push(
       "clusterSecret: required in a cluster; set CODEQ_CLUSTER_SECRET to the same long random text on every node",
+    );
+  }
+  if (settings.clusterBootstrap !== "" && !ids.includes(settings.clusterBootstrap)) {
+    const written = settings.clusterBootstrap;
+    problems.push(`clusterBootstrap: ${written} is not among clusterMembers (${ids.join(", ")})`);
+  }
+  if (settings.etcdElectionMs < settings.etcdHeartbeatMs * heartbeatsMin) {
+    const least = settings.etcdHeartbeatMs * heartbeatsMin;
+    problems.push(
+      `etcdElectionMs: has to be ${least} or more, ${heartbeatsMin} times etcdHeartbeatMs`,
     );
   }
   if (settings.bodyBytesMax > bodyBytesMax) {

@@ -29,7 +29,7 @@ function problemsOf(yaml: string): readonly string[] {
 
 const everything = Number.POSITIVE_INFINITY;
 
-test("nothing is limited unless somebody says so", () => {
+test("nothing but the number of queues is limited unless somebody says so", () => {
   const { config } = accepted("");
   for (const name of Object.keys(rateLimitSettings) as RateLimitSetting[])
     assert.equal(config[name], 0);
@@ -38,6 +38,7 @@ test("nothing is limited unless somebody says so", () => {
     storedBytes: everything,
     requestsPerSecond: everything,
     concurrentLeases: everything,
+    queues: 10_000,
   });
 });
 
@@ -94,6 +95,7 @@ quotas:
     storedBytes: 5000,
     requestsPerSecond: everything,
     concurrentLeases: everything,
+    queues: 10_000,
   });
   for (const tenant of ["globex", "initech", "anybody"]) {
     assert.deepEqual(quotaOf(quotas, tenant), quotas.default);

@@ -24,12 +24,15 @@ export function streamAddressOf(text: string, httpHost: string): Address | undef
 
 /** The listeners without encryption that other machines can reach, as `host:port`. */
 export function exposedAddresses(
-  settings: Pick<
-    Settings,
-    "host" | "port" | "workerStreamAddr" | "producerStreamAddr" | "tlsCertFile"
-  >,
+  settings: AddressSettings & Pick<Settings, "tlsCertFile">,
 ): string[] {
-  if (settings.tlsCertFile !== "") return [];
+  return settings.tlsCertFile === "" ? reachableAddresses(settings) : [];
+}
+
+type AddressSettings = Pick<Settings, "host" | "port" | "workerStreamAddr" | "producerStreamAddr">;
+
+/** The listeners that other machines can reach, as `host:port`. */
+export function reachableAddresses(settings: AddressSettings): string[] {
   const { host, port, workerStreamAddr, producerStreamAddr } = settings;
   const streams = [workerStreamAddr, producerStreamAddr].map((text) => streamAddressOf(text, host));
   return [{ host, port }, ...streams]

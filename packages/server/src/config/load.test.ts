@@ -67,13 +67,16 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   clusterMembers: ["a=127.0.0.1:7000", "a=127.0.0.1:7000"],
   nodeId: ["a", "a"],
   clusterSecret: ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"],
-  clusterBootstrap: ["true", true],
+  clusterBootstrap: ["a", "a"],
   clusterLogBytes: ["2147483648", 2_147_483_648],
-  natsUrls: ["nats://127.0.0.1:4222", "nats://127.0.0.1:4222"],
+  etcdUrls: ["https://127.0.0.1:2379", "https://127.0.0.1:2379"],
+  etcdPrefix: ["other/", "other/"],
+  etcdProgram: ["./etcd", "./etcd"],
+  etcdHeartbeatMs: ["50", 50],
+  etcdElectionMs: ["2000", 2000],
   clusterTlsCertFile: ["/etc/codeq/node.crt", "/etc/codeq/node.crt"],
   clusterTlsKeyFile: ["/etc/codeq/node.key", "/etc/codeq/node.key"],
   clusterTlsCaFile: ["/etc/codeq/ca.crt", "/etc/codeq/ca.crt"],
-  natsServer: ["./nats-server", "./nats-server"],
   clusterUrls: ["a=http://10.0.0.1:8080", "a=http://10.0.0.1:8080"],
   minFreeDiskBytes: ["1048576", 1_048_576],
   lsmCacheBytes: ["268435456", 268_435_456],
@@ -109,6 +112,8 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   s3SessionToken: ["a token", "a token"],
   s3Redirect: ["false", false],
   retentionSeconds: ["60", 60],
+  idempotencySeconds: ["61", 61],
+  idempotencyMode: ["first", "first"],
   dlqRetentionSeconds: ["0", 0],
   auditRetentionSeconds: ["3600", 3600],
   producerAuthProvider: ["static", "static"],
@@ -124,6 +129,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   workerAudience: ["workers", "workers"],
   allowedClockSkewSeconds: ["5", 5],
   allowProducerAsWorker: ["true", true],
+  tenantFallback: ["shared", "shared"],
   allowRoleHeader: ["true", true],
   defaultLeaseSeconds: ["60", 60],
   maxAttemptsDefault: ["7", 7],
@@ -139,6 +145,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   subscriptionCleanupIntervalSeconds: ["8", 8],
   resultWebhookBaseBackoffSeconds: ["1", 1],
   resultWebhookMaxBackoffSeconds: ["600", 600],
+  memoryBytes: ["536870912", 536_870_912],
   bodyBytesMax: ["8388608", 8_388_608],
   payloadBytesMax: ["2048", 2048],
   lenientInput: ["true", true],
@@ -147,6 +154,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   resultBatchMax: ["100", 100],
   metricsCommandsMax: ["5", 5],
   metricsToken: ["hush", "hush"],
+  metricsPublic: ["false", false],
   console: ["false", false],
   consoleSecret: ["seal", "seal"],
   consoleTraceUrl: ["https://a.example/{traceId}", "https://a.example/{traceId}"],
@@ -183,8 +191,8 @@ const clusterOfOne = {
   clusterMembers: "a=127.0.0.1:7000",
   nodeId: "a",
   clusterSecret: "0123456789abcdef0123456789abcdef",
-  clusterBootstrap: "true",
-  natsUrls: "nats://127.0.0.1:4222",
+  clusterBootstrap: "a",
+  etcdUrls: "https://127.0.0.1:2379",
   clusterUrls: "a=http://127.0.0.1:8080",
   clusterTlsCertFile: "other.crt",
   clusterTlsKeyFile: "other.key",
@@ -530,4 +538,21 @@ test("object storage needs a bucket and keys", () => {
     "s3AccessKeyId: required because artifactProvider is s3",
     "s3SecretAccessKey: required because artifactProvider is s3",
   ]);
+});
+
+test("a development server that only this machine reaches may post to private addresses", () => {
+  const auth = '{"token":"a-token-of-32-characters-or-more-","subject":"s"}';
+  const prod = [
+    "--env=prod",
+    "--webhook-hmac-secret=s",
+    `--producer-auth-config=${auth}`,
+    `--worker-auth-config=${auth}`,
+  ];
+  const allowed = (...argv: string[]): boolean =>
+    accepted({ argv }).config.webhookAllowPrivateNetworks;
+  assert.equal(allowed(), true);
+  assert.equal(allowed("--host=0.0.0.0"), false);
+  assert.equal(allowed("--worker-stream-addr=0.0.0.0:9091"), false);
+  assert.equal(allowed("--webhook-allow-private-networks=false"), false);
+  assert.equal(allowed(...prod), false);
 });

@@ -136,11 +136,9 @@ class Draft {
     const row = inactiveSettings.find((known) => known.name === name);
     const flag = trueOrFalse.parse(raw);
     if (flag.ok && !flag.value && /enabled$/i.test(name)) return;
-    if (row?.refuseWhenOn !== undefined) {
-      this.problems.push(`${name} (${origin.where}): ${row.refuseWhenOn}`);
-      return;
-    }
-    this.warnings.push(`${name} (${origin.where}) has no effect in this version`);
+    const text = `${name} (${origin.where}): ${row?.instead}`;
+    if (row?.isRefusedWhenOn) this.problems.push(text);
+    else this.warnings.push(text);
   }
 
   /** Each field of `persistenceConfig` counts as if its own key stood in the same source. */
@@ -148,7 +146,7 @@ class Draft {
     const blob = this.values.get("persistenceConfig") as PersistenceConfig;
     const pairs: [keyof PersistenceConfig, SettingName, unknown][] = [
       ["path", "dataDir", blob.path],
-      ["fsyncOnCommit", "durability", blob.fsyncOnCommit === true ? "fsync" : undefined],
+      ["fsyncOnCommit", "durability", durabilityOf(blob)],
       ["numShards", "shards", blob.numShards],
     ];
     for (const [field, name, value] of pairs) {
@@ -162,13 +160,12 @@ class Draft {
       this.values.set(name, value);
       this.sources[name] = `${origin.where}, persistenceConfig.${field}`;
     }
-    if (blob.fsyncOnCommit === false && !written.has("durability")) {
-      this.warnings.push(
-        `persistenceConfig.fsyncOnCommit (${origin.where}): false has no effect; ` +
-          "use durability: os or interval for less durability and more speed",
-      );
-    }
   }
+}
+
+function durabilityOf({ fsyncOnCommit }: PersistenceConfig): Config["durability"] | undefined {
+  if (fsyncOnCommit === undefined) return undefined;
+  return fsyncOnCommit ? "fsync" : "os";
 }
 
 const shownCharsMax = 80;

@@ -13,6 +13,8 @@ export interface TenantQuota {
   readonly storedBytes: number;
   readonly requestsPerSecond: number;
   readonly concurrentLeases: number;
+  /** Queues that have tasks. Each shard counts its own. */
+  readonly queues: number;
 }
 
 export type QuotaName = keyof TenantQuota;
@@ -32,6 +34,7 @@ const maxima: TenantQuota = {
   storedBytes: 500_000_000_000_000,
   requestsPerSecond: 1_000_000,
   concurrentLeases: 1_000_000_000,
+  queues: 1_000_000,
 };
 const quotaNames = Object.keys(maxima) as QuotaName[];
 
@@ -40,9 +43,14 @@ const unlimited: TenantQuota = {
   storedBytes: Number.POSITIVE_INFINITY,
   requestsPerSecond: Number.POSITIVE_INFINITY,
   concurrentLeases: Number.POSITIVE_INFINITY,
+  queues: Number.POSITIVE_INFINITY,
 };
 
+/** Lists, metrics and restarts take time and memory for each queue, so their number has a limit by default. */
+const initial: TenantQuota = { ...unlimited, queues: 10_000 };
+
 export const noQuotas: Quotas = { default: unlimited, tenants: new Map() };
+export const initialQuotas: Quotas = { default: initial, tenants: new Map() };
 
 export function quotaOf(quotas: Quotas, tenantId: string): TenantQuota {
   return quotas.tenants.get(tenantId) ?? quotas.default;
@@ -51,7 +59,7 @@ export function quotaOf(quotas: Quotas, tenantId: string): TenantQuota {
 /** The quotas as text, for the listing of the configuration. */
 export function describeQuotas({ default: all, tenants }: Quotas): string {
   const written = quotaNames
-    .filter((name) => all[name] !== Number.POSITIVE_INFINITY)
+    .filter((name) => all[name] !== initial[name])
     .map((name) => `${name} ${all[name]}`);
   if (tenants.size > 0) written.push(`${tenants.size} with their own quotas`);
   return written.join(", ");
@@ -59,7 +67,7 @@ export function describeQuotas({ default: all, tenants }: Quotas): string {
 
 export const quotasBlob: Parser<Quotas> = perTenant({
   example: '{"default":{"pendingTasks":100000}}',
-  readDefault: (raw) => readQuota("default", raw, unlimited),
+  readDefault: (raw) => readQuota("default", raw, initial),
   readTenant: readQuota,
   nameEntry: (tenant) => JSON.stringify(tenant.slice(0, 64)),
 });
@@ -81,9 +89,20 @@ function readQuota(path: string, written: unknown, otherwise: TenantQuota): Pars
   return parsed(quota);
 }
 
-/** Whether there is any quota at all. */
+/** Whether there is any quota that counts over all shards. */
 export function isLimited({ default: all, tenants }: Quotas): boolean {
   return [all, ...tenants.values()].some((quota) =>
-    Object.values(quota).some((most) => most !== Number.POSITIVE_INFINITY),
+    Object.values({ ...quota, queues: Number.POSITIVE_INFINITY }).some(
+      (most) => most !== Number.POSITIVE_INFINITY,
+    ),
   );
+}
+
+/** The quotas that one of several shards checks by itself. */
+export function quotasOfShard({ default: all, tenants }: Quotas): Quotas {
+  const own = ({ queues }: TenantQuota): TenantQuota => ({ ...unlimited, queues });
+  return {
+    default: own(all),
+    tenants: new Map([...tenants].map(([tenant, quota]) => [tenant, own(quota)])),
+  };
 }

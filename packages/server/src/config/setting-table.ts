@@ -18,7 +18,7 @@ import {
   trueOrFalse,
   wholeNumber,
 } from "./parsers.ts";
-import { noQuotas, quotasBlob } from "./quotas.ts";
+import { initialQuotas, quotasBlob } from "./quotas.ts";
 import { rateLimitSettings } from "./rate-limit-settings.ts";
 import type { SettingName } from "./settings.ts";
 
@@ -89,6 +89,8 @@ const streamAddress = text({
     return port !== undefined && Number(port) <= 65_535;
   },
 });
+
+const memorySize = wholeNumber(256 * mebibyte, 1024 * 1024 * mebibyte, 512 * mebibyte);
 
 const nothingWritten: WrittenAuth = { shape: "static", providers: [] };
 const auth = {
@@ -258,7 +260,7 @@ export const settingTable = defineSettings({
     // Files written for other stores keep a password in here.
     secret: true,
     about:
-      "Older form of dataDir (`path`), durability (`fsyncOnCommit: true` means `fsync`) and shards (`numShards`).",
+      "Older form of dataDir (`path`), durability (`fsyncOnCommit: true` means `fsync`, `false` means `os`) and shards (`numShards`).",
   },
   dataDir: {
     parser: directory,
@@ -327,7 +329,7 @@ export const settingTable = defineSettings({
     }),
     ...unset("none: a server alone"),
     about:
-      "All nodes of the cluster, this one included, with the address at which other nodes reach them. The two ports above each are for its nats-server, unless natsUrls is set.",
+      "All nodes of the cluster, this one included, with the address at which other nodes reach them. The two ports above each are for its etcd, unless etcdUrls is set.",
   },
   nodeId: {
     parser: text({ accepts: "the id of a node in clusterMembers", example: "a" }),
@@ -345,45 +347,64 @@ export const settingTable = defineSettings({
     about: "Secret that all nodes of a cluster share.",
   },
   clusterBootstrap: {
-    ...flag(false),
+    parser: text({ accepts: "the id of a node in clusterMembers", example: "a" }),
+    ...unset(),
     about:
-      "Whether this node makes the logs of a new cluster if there are none; for one node, at its first start.",
+      "The node that begins a new cluster if there is none; for the first start. The other nodes join it.",
   },
   clusterLogBytes: {
-    ...bytes(gibibyte, 1024 * gibibyte, 8 * gibibyte),
-    about: "Room for the log of each shard on every log server; taken when the log is made.",
+    ...bytes(mebibyte * 64, 8 * gibibyte, 2 * gibibyte),
+    about:
+      "Room for the logs of all shards together on every log server. The quota of etcd is twice as much.",
   },
   clusterTlsCertFile: {
     parser: nodeFile,
-    ...unset("none: no TLS between nodes"),
+    ...unset("none: a certificate that follows from clusterSecret"),
     about:
       "PEM file with the certificate that this node shows to other nodes and log servers, which must name its host in clusterMembers. Read at the start.",
   },
   clusterTlsKeyFile: {
     parser: nodeFile,
-    ...unset("none: no TLS between nodes"),
+    ...unset("none: a certificate that follows from clusterSecret"),
     about: "PEM file with the private key of clusterTlsCertFile, without a passphrase.",
   },
   clusterTlsCaFile: {
     parser: nodeFile,
-    ...unset("none: no TLS between nodes"),
+    ...unset("none: a certificate that follows from clusterSecret"),
     about: "PEM file with the CA that signed the certificates of all nodes; others are refused.",
   },
-  natsUrls: {
+  etcdUrls: {
     parser: list({
-      of: "nats:// URLs",
-      pattern: /^(nats|tls):\/\/./,
-      example: "nats://10.0.0.1:4222,nats://10.0.0.2:4222",
+      of: "URLs",
+      pattern: /^https?:\/\/./,
+      example: "https://10.0.0.1:2379,https://10.0.0.2:2379",
     }),
-    ...unset("none: every node runs a nats-server of its own"),
-    secret: true,
+    ...unset("none: every node runs an etcd of its own"),
     about:
-      "Log servers of the cluster: nats-server 2.14.5 or newer with JetStream, `sync_interval: always` and max_payload of 8 MB.",
+      "Client URLs of an etcd that you run yourself: version 3.6, or at least 3.5.26, with --max-request-bytes=9437184. For https, codeQ shows the certificate of clusterTlsCertFile.",
   },
-  natsServer: {
-    parser: text({ accepts: "a program", example: "/usr/local/bin/nats-server" }),
-    initial: "nats-server",
-    about: "The nats-server that a node of a cluster runs, unless natsUrls is set.",
+  etcdPrefix: {
+    parser: text({ accepts: "a text", example: "codeq/" }),
+    initial: "codeq/",
+    about:
+      "What the keys of this cluster begin with; clusters that share an etcd need different ones.",
+  },
+  etcdProgram: {
+    parser: text({ accepts: "a program", example: "/usr/local/bin/etcd" }),
+    ...unset(
+      "the etcd beside codeQ, the one that `codeq cluster install-log` built, or the one in PATH",
+    ),
+    about: "The etcd that a node of a cluster runs, unless etcdUrls is set.",
+  },
+  etcdHeartbeatMs: {
+    ...count(10, 10_000, 100),
+    about:
+      "How often the leader of etcd sends a heartbeat; about the round trip between the machines, or more.",
+  },
+  etcdElectionMs: {
+    ...count(100, 50_000, 1000),
+    about:
+      "After this time without a heartbeat, etcd elects another leader; at least 5 times etcdHeartbeatMs. Nodes of codeQ take over after 1.5 times as long.",
   },
   clusterUrls: {
     parser: list({
@@ -492,6 +513,17 @@ export const settingTable = defineSettings({
     ...seconds(0, decadeSeconds, 604_800),
     about: "How long a dead letter is kept; 0 keeps it forever.",
   },
+  idempotencySeconds: {
+    ...seconds(0, decadeSeconds, 604_800),
+    about:
+      "How long an idempotency key is kept, from the creation of its task. A key is kept at least as long as its task; 0 deletes it with the task.",
+  },
+  idempotencyMode: {
+    parser: choice(["strict", "first"]),
+    initial: "strict",
+    about:
+      "What a key does when its second request differs from the first: `strict` refuses the request, `first` answers with the first task. The header Codeq-Idempotency-Mode overrides it.",
+  },
   auditRetentionSeconds: {
     ...seconds(0, decadeSeconds, 90 * 86_400),
     about: "How long an audit record is kept; 0 keeps it forever.",
@@ -571,6 +603,12 @@ export const settingTable = defineSettings({
     env: ["ALLOW_PRODUCER_AS_WORKER"],
     about: "Whether the token of a producer also allows claiming and finishing tasks.",
   },
+  tenantFallback: {
+    parser: choice(["subject", "shared"]),
+    initial: "subject",
+    about:
+      "The tenant of a token without a tenant claim. `subject`: the subject of the token, so that every subject is isolated. `shared`: one tenant named `shared` for all, for a set-up with one tenant whose producers and workers have different subjects.",
+  },
   allowRoleHeader: {
     ...flag(false),
     about:
@@ -619,7 +657,9 @@ export const settingTable = defineSettings({
   },
   webhookAllowPrivateNetworks: {
     ...flag(false),
-    about: "Whether webhooks may be sent to loopback, link-local and private addresses.",
+    initialInWords: "false; true if `env` is `dev` and the server listens on loopback only",
+    about:
+      "Whether webhooks may be sent to loopback, link-local and private addresses. Otherwise a task or subscription with such an address is refused, and a webhook to a name that resolves to one is given up.",
   },
   webhookDisableAfterSeconds: {
     ...seconds(0, yearSeconds, 5 * 86_400),
@@ -651,6 +691,14 @@ export const settingTable = defineSettings({
     env: ["SUBSCRIPTION_CLEANUP_INTERVAL_SECONDS"],
     about: "How often subscriptions that have run out are removed from the store.",
   },
+  memoryBytes: {
+    parser: memorySize,
+    initial: 0,
+    initialInWords: "the memory limit of the container, or the memory of the machine",
+    unit: "bytes",
+    about:
+      "Memory that the server may use; it decides how much callers can make the server hold at once.",
+  },
   bodyBytesMax: {
     ...bytes(1024, gibibyte, limits.bodyBytesMax),
     about: "Maximum size of a request body; at most 6291456 in a cluster.",
@@ -663,7 +711,7 @@ export const settingTable = defineSettings({
   lenientInput: {
     ...flag(false),
     about:
-      "Whether unknown fields and query parameters are ignored instead of refused, for old clients.",
+      "Whether unknown fields and query parameters, and a `workerId` of a result that is not the caller's, are ignored instead of refused, for old clients.",
   },
   createBatchMax: {
     ...count(1, 100_000, limits.createBatchMax),
@@ -688,6 +736,11 @@ export const settingTable = defineSettings({
     secret: true,
     about:
       "Token that lets callers from other machines see command names in `/metrics`; operators and callers on this machine always see them.",
+  },
+  metricsPublic: {
+    ...flag(true),
+    about:
+      "Whether callers from other machines may read `/metrics` without a token; they see no command names, and a page that is up to 5 seconds old.",
   },
   console: {
     ...flag(true),
@@ -741,10 +794,10 @@ export const settingTable = defineSettings({
   },
   quotas: {
     parser: quotasBlob,
-    initial: noQuotas,
+    initial: initialQuotas,
     initialInWords: "none",
     about:
-      "Quotas of tenants: a `default` for all tenants and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond and concurrentLeases; 0 means no limit.",
+      "Quotas of tenants: a `default` for all tenants and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond, concurrentLeases and queues (default: 10,000); 0 means no limit.",
   },
   tracingEnabled: {
     env: ["TRACING_ENABLED"],

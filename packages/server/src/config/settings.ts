@@ -20,6 +20,11 @@ export interface Config extends Omit<Settings, BlobKey> {
   readonly sources: Readonly<Record<SettingName, string>>;
 }
 
+/** What an acknowledgement means on this server, as health, log and console say it. */
+export function shownDurability(config: Config): Config["durability"] | "memory" {
+  return config.persistenceProvider === "memory" ? "memory" : config.durability;
+}
+
 /** The size and the interval of sweeps. */
 export type SweepConfig = Pick<Config, "sweepBatchMax" | "retentionSweepSeconds">;
 

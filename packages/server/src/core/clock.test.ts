@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { test } from "node:test";
-import { systemClock } from "./clock.ts";
+import { type Clock, steadyClock, systemClock } from "./clock.ts";
 
 test("time stands still within a callback and goes on after it", async () => {
   const first = systemClock.monotonicMs();
@@ -24,4 +24,65 @@ test("every callback of a socket reads the time anew", async (t) => {
   await once(socket, "data");
   assert.ok(systemClock.monotonicMs() > before);
   socket.destroy();
+});
+
+/** A wall clock that can be set. */
+class SetClock implements Clock {
+  #monotonicMs = 0;
+  aheadMs = 1_000_000;
+
+  nowMs(): number {
+    return this.#monotonicMs + this.aheadMs;
+  }
+
+  monotonicMs(): number {
+    return this.#monotonicMs;
+  }
+
+  after(): () => void {
+    return () => {};
+  }
+
+  pass(ms: number): void {
+    this.#monotonicMs += ms;
+  }
+}
+
+const twoDaysMs = 2 * 24 * 60 * 60 * 1000;
+
+for (const byMs of [twoDaysMs, -twoDaysMs]) {
+  test(`a steady clock ignores a step of ${byMs} ms that is taken back`, () => {
+    const clock = new SetClock();
+    const steady = steadyClock(clock);
+    clock.pass(5000);
+    assert.equal(steady.nowMs(), 1_005_000);
+    clock.aheadMs += byMs;
+    for (let second = 6; second < 60; second += 1) {
+      clock.pass(1000);
+      assert.equal(steady.nowMs(), 1_000_000 + second * 1000);
+    }
+    clock.aheadMs -= byMs;
+    clock.pass(1000);
+    assert.equal(steady.nowMs(), 1_060_000);
+  });
+
+  test(`a steady clock believes a step of ${byMs} ms after a minute`, () => {
+    const clock = new SetClock();
+    const steady = steadyClock(clock);
+    clock.aheadMs += byMs;
+    assert.equal(steady.nowMs(), 1_000_000);
+    clock.pass(59_999);
+    assert.equal(steady.nowMs(), 1_059_999);
+    clock.pass(1);
+    assert.equal(steady.nowMs(), 1_060_000 + byMs);
+  });
+}
+
+test("a steady clock follows corrections of minutes at once", () => {
+  const clock = new SetClock();
+  const steady = steadyClock(clock);
+  clock.aheadMs += 290_000;
+  assert.equal(steady.nowMs(), 1_290_000);
+  clock.aheadMs -= 290_000;
+  assert.equal(steady.nowMs(), 1_000_000);
 });

@@ -21,6 +21,44 @@ export const systemClock: Clock = {
   },
 };
 
+/** A wall clock that differs by more than this from the time that has passed is not believed at once. */
+const stepMsMax = 5 * 60_000;
+/** A clock that was set is believed after it has kept its new time for this long. */
+const beliefMs = 60_000;
+
+/**
+ * A clock that does not follow a large step of the wall clock at once: for decisions that cannot be taken back, such as what
+ * retention deletes. During a step it goes on by the monotonic clock; a step that is taken back within a minute
+ * has no effect.
+ */
+export function steadyClock(clock: Clock): Clock {
+  // Two numbers instead of an object: a task asks for the time about fifteen times.
+  let lastMs = clock.nowMs();
+  let lastMonotonicMs = clock.monotonicMs();
+  let step: { readonly byMs: number; readonly sinceMs: number } | undefined;
+  const nowMs = (): number => {
+    const wallMs = clock.nowMs();
+    const monotonicMs = clock.monotonicMs();
+    const expectedMs = lastMs + monotonicMs - lastMonotonicMs;
+    const byMs = wallMs - expectedMs;
+    if (Math.abs(byMs) > stepMsMax) {
+      if (step === undefined || Math.abs(byMs - step.byMs) > stepMsMax) {
+        step = { byMs, sinceMs: monotonicMs };
+      }
+      if (monotonicMs - step.sinceMs < beliefMs) return Math.floor(expectedMs);
+    }
+    step = undefined;
+    lastMs = wallMs;
+    lastMonotonicMs = monotonicMs;
+    return wallMs;
+  };
+  return {
+    nowMs,
+    monotonicMs: () => clock.monotonicMs(),
+    after: (delayMs, run) => clock.after(delayMs, run),
+  };
+}
+
 /**
  * A reading of the system's clock takes longer (100 ns and more) than most of what is done with it, and
  * a task asks for the time about fifteen times. One reading serves everything that runs in the same

@@ -1,5 +1,6 @@
 /** A binary heap whose items know their position, so that one can be moved or removed cheaply. */
 export interface HeapItem {
+  /** When the item is due, or its rank: items with smaller numbers come first. */
   dueMs: number;
   /** Where the item is; -1 when it is in no heap. Written by the heap only. */
   heapIndex: number;

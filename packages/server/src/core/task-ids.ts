@@ -8,7 +8,7 @@ import type { TaskId } from "@codeq/queue";
 /** Fills the array with random bytes. */
 export type RandomBytes = (into: Uint8Array) => void;
 
-/** Draws ids that nobody has drawn before. */
+/** Draws ids that were not drawn before. */
 export interface DrawId {
   next(nowMs: number): TaskId;
 }

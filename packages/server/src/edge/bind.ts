@@ -23,7 +23,8 @@ export interface Shown<Value> {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-type Rules<E, Output> = Omit<Operation<InputOf<E>, Output>, "name" | "access" | "scope">;
+type Own<Input, Output> = Omit<Operation<Input, Output>, "name" | "access" | "scope">;
+type Rules<E, Output> = Own<InputOf<E>, Output>;
 type Showing<E extends Endpoint, Output> = {
   readonly show: (output: Output) => Shown<ReplyOf<E>>;
 };
@@ -64,6 +65,14 @@ export function bindInput<E extends Endpoint, Output>(
     problemOf,
     run: (server, call, input) => problemOf(input) ?? rules.run(server, call, input),
   };
+}
+
+/** The same for an operation that has an input of its own and checks it: on hot paths, and for files. */
+export function bindByHand<Input, Output>(
+  endpoint: Endpoint,
+  rules: Own<Input, Output>,
+): Operation<Input, Output> {
+  return { ...rules, ...headOf(endpoint) };
 }
 
 /** The part of an operation that its endpoint decides. */

@@ -103,6 +103,7 @@ export class Connection {
   #requests = 0;
   #calls = 0;
   #isAuthenticated = false;
+  #refusals = 0;
 
   constructor(socket: Socket, waiting: Waiting) {
     this.socket = socket;
@@ -112,6 +113,16 @@ export class Connection {
 
   get isHeld(): boolean {
     return this.#calls > 0;
+  }
+
+  /** Requests without an authenticated caller since the last request with one. */
+  get refusals(): number {
+    return this.#refusals;
+  }
+
+  /** Counts a request whose caller was not authenticated. */
+  refused(): void {
+    this.#refusals += 1;
   }
 
   /** Counts a request; false when too many requests are unanswered. */
@@ -130,6 +141,7 @@ export class Connection {
   hold(): void {
     this.#calls += 1;
     this.#isAuthenticated = true;
+    this.#refusals = 0;
     this.unlist();
   }
 

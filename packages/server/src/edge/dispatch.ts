@@ -179,7 +179,7 @@ export class Dispatch {
   /** Why the server refuses all calls now. */
   refusalNow(): Refusal | undefined {
     if (!this.#accepting) return refusal("shutting_down");
-    if (this.#server.queue.isOverloaded) return refusal("overloaded");
+    if (this.#server.broker.isOverloaded) return refusal("overloaded");
     return undefined;
   }
 

@@ -3,14 +3,19 @@
  * without keys.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
-import type { TaskId, TenantId } from "@codeq/queue";
-import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster-node.ts";
+import type { Owner, TaskId, TenantId } from "@codeq/queue";
+import type {
+  ClusterHealth,
+  ClusterStatus,
+  HandedOff,
+  WantedHandOff,
+} from "../cluster/cluster-node.ts";
 import type { AddedNode, NotChanged, RemovedNode } from "../cluster/membership.ts";
 import type { RepairedLog, WantedRepair } from "../cluster/repair.ts";
 import type { LocalTask } from "../cluster/replicated-shard.ts";
 import type { RateScope } from "../config/rate-limit-settings.ts";
 import type { Config } from "../config/settings.ts";
-import type { Queue } from "../core/broker/queue.ts";
+import type { Broker } from "../core/broker/broker.ts";
 import type { Clock } from "../core/clock.ts";
 import type { LimitState } from "../core/limiter/limiter.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
@@ -52,7 +57,7 @@ export function sentenceOf({ text, code, retryAfterMs }: Refusal): string {
 
 /** What an operation may use of the server. A feature with state of its own adds a property in its own file. */
 export interface Server {
-  readonly queue: Queue;
+  readonly broker: Broker;
   readonly clock: Clock;
   readonly events: Events;
   readonly feed: Feed;
@@ -75,6 +80,8 @@ export interface Cluster {
    * node, or not known.
    */
   leaderUrl(id: TaskId | undefined): string | undefined;
+  /** The other nodes and the log servers. */
+  health(): Promise<ClusterHealth>;
   /** A task as this node knows it, without asking the leader. */
   local(tenantId: TenantId, id: TaskId): LocalTask | undefined;
   /** Has the leaders hand over, and resolves when other nodes lead. */
@@ -145,4 +152,20 @@ export interface Operation<Input, Output> {
   readonly refusalsIn?: (output: Output) => Iterable<ErrorCode>;
   /** Decides before it returns; only what takes time is waited for. */
   readonly run: (server: Server, call: Call, input: Input) => MaybePromise<Answer<Output>>;
+}
+
+/** The task that a worker names. */
+export interface OwnedTaskInput {
+  readonly id: TaskId;
+  /** The fencing token of the claim; undefined when the worker does not send it. */
+  readonly leaseToken: number | undefined;
+}
+
+export function ownedTask(
+  call: Pick<Call, "identity">,
+  input: OwnedTaskInput,
+): { tenantId: TenantId; id: TaskId; owner: Owner } {
+  const { tenantId, workerId } = call.identity;
+  const { id, leaseToken } = input;
+  return { tenantId, id, owner: { workerId, leaseToken } };
 }

@@ -2,13 +2,30 @@
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
 import type { Exceeded } from "../config/quotas.ts";
-import type { NotAllowedPriority, Refused, Waiter } from "../core/broker/verbs.ts";
+import type { KeyReused, NotAllowedPriority, Refused, Waiter } from "../core/broker/verbs.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type Answer, type Refusal, refusal, type Server } from "./operation.ts";
 
 export function refusalOf(server: Pick<Server, "events">, why: Refused): Refusal {
   if (why instanceof FaultError) return refusal(codeOf(why));
   if (why.code === "quota_exceeded") return overQuota(server, why.exceeded);
+  if (why.code === "idempotency_key_reused") return keyReused(why);
+  if (why.code === "unique_key_held") return keyHeld(why);
   return why.code === "priority_not_allowed" ? notAllowed(why) : refusal(why.code);
+}
+
+function keyReused({ code, key, taskId }: KeyReused): Refusal {
+  const text =
+    `idempotency key reused: ${JSON.stringify(key)} belongs to task ${taskId}, which has another command or ` +
+    "payload; use another key, or the idempotency mode first to get that task";
+  return { ...refusal(code, text), details: { key, taskId } };
+}
+
+function keyHeld({ code, key, taskId }: KeyReused): Refusal {
+  const text =
+    `the unique key ${JSON.stringify(key)} is held by task ${taskId}; wait for its end, or choose ` +
+    "return, replace, latest or cancel for unique.on";
+  return { ...refusal(code, text), details: { key, taskId } };
 }
 
 export function notAllowed({ code, priority, tiers }: NotAllowedPriority): Refusal {
@@ -47,7 +64,7 @@ const faultCodes: ReadonlySet<ErrorCode> = new Set([
   "storage_failed",
 ]);
 
-export function isFault(answer: Answer<unknown>): answer is Refusal {
+function isFault(answer: Answer<unknown>): answer is Refusal {
   return !answer.ok && faultCodes.has(answer.code);
 }
 
@@ -87,8 +104,11 @@ export function overQuota(
 ): Refusal {
   const { quota, limit, current } = exceeded;
   events.quotaExceeded(quota);
+  const advice =
+    quota === "queues" ? "; use commands that have tasks, or have an operator raise the quota" : "";
+  const text = `quota exceeded: ${quota} is ${current}, the limit is ${limit}${advice}`;
   return {
-    ...refusal("quota_exceeded", `quota exceeded: ${quota} is ${current}, the limit is ${limit}`),
+    ...refusal("quota_exceeded", text),
     details: { quota, limit, current, retryAfterSeconds: wholeSeconds(retryAfterMs) },
     retryAfterMs,
   };
@@ -97,4 +117,18 @@ export function overQuota(
 /** For `Retry-After`: at least one second. */
 export function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000));
+}
+
+/**
+ * The answers to the items of a batch. Some items may be durable when the storage refuses the rest, so each
+ * item has its own answer; when no item was accepted, the whole batch is refused.
+ */
+export async function answerEach<T>(
+  parts: readonly MaybePromise<Answer<T>>[],
+): Promise<Answer<readonly Answer<T>[]>> {
+  const value = await Promise.all(parts);
+  const [first] = value;
+  return first !== undefined && isFault(first) && value.every(isFault)
+    ? first
+    : { ok: true, value };
 }

@@ -1,24 +1,27 @@
-/** A filter as callers write it: texts, each of which may be invalid. */
+/** A filter as callers write it: texts and a number, each of which may be invalid. */
 import { limits } from "@codeq/protocol";
-import { taskFilter, taskPlaces } from "@codeq/protocol/api";
+import { filterPlaces, taskFilter } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
-import { fingerprintPattern } from "../core/search/failure-fingerprint.ts";
+import { fingerprintPattern } from "../core/records/failure-fingerprint.ts";
 import type { PayloadCondition, TaskFilter } from "../core/search/task-filter.ts";
+import { parseInstant } from "../core/timestamps.ts";
 import { type Answer, refusal } from "./operation.ts";
-import { parseInstant } from "./parse-instant.ts";
 
-/** The names of filters, as they stand in a query or a body. */
-export const filterNames = Object.keys(taskFilter) as readonly (keyof typeof taskFilter)[];
+const filterNames = Object.keys(taskFilter) as readonly (keyof typeof taskFilter)[];
+type FilterName = (typeof filterNames)[number];
 
-export type FilterName = (typeof filterNames)[number];
-export type FilterInput = Readonly<Partial<Record<FilterName, string | undefined>>>;
+/** The conditions of a query or a body, among other fields. */
+export type FilterInput = Readonly<Partial<Record<FilterName, string | number | undefined>>>;
+
+/** The conditions that were given, as texts. */
+export function conditionsOf(input: FilterInput): Readonly<Record<string, string>> {
+  return Object.fromEntries(textsIn(input));
+}
 
 /** What is empty is refused: taken for no condition, it could hit far more than was meant. */
 export function readFilter(input: FilterInput): Answer<TaskFilter> {
-  const filter: { -readonly [Name in keyof TaskFilter]: TaskFilter[Name] } = {};
-  for (const name of filterNames) {
-    const text = input[name];
-    if (text === undefined) continue;
+  const filter: Filter = {};
+  for (const [name, text] of textsIn(input)) {
     if (text === "") return invalid(name, "is empty");
     if (text.length > limits.filterCharsMax) {
       return invalid(name, `is longer than ${limits.filterCharsMax} characters`);
@@ -31,14 +34,19 @@ export function readFilter(input: FilterInput): Answer<TaskFilter> {
 
 /** For the audit trail: of a payload only the path, because not everybody may see what is in it. */
 export function describeFilter(input: FilterInput): string {
-  const given = filterNames.flatMap((name) => {
-    const text = input[name];
-    if (text === undefined) return [];
-    return name === "payload"
+  const shown = textsIn(input).map(([name, text]) =>
+    name === "payload"
       ? `payload=${payloadCondition(text)?.path.join(".") ?? ""}`
-      : `${name}=${text}`;
+      : `${name}=${text}`,
+  );
+  return shown.join(" ");
+}
+
+function textsIn(input: FilterInput): readonly (readonly [FilterName, string])[] {
+  return filterNames.flatMap((name) => {
+    const value = input[name];
+    return value === undefined ? [] : [[name, String(value)]];
   });
-  return given.join(" ");
 }
 
 type Filter = { -readonly [Name in keyof TaskFilter]: TaskFilter[Name] };
@@ -54,8 +62,8 @@ const readers: Readonly<Record<FilterName, Read>> = {
     return undefined;
   },
   place: (text, to) => {
-    const place = taskPlaces.find((each) => each === text);
-    if (place === undefined) return `must be one of ${taskPlaces.join(", ")}`;
+    const place = filterPlaces.find((each) => each === text);
+    if (place === undefined) return `must be one of ${filterPlaces.join(", ")}`;
     to.place = place;
     return undefined;
   },
@@ -96,6 +104,11 @@ const readers: Readonly<Record<FilterName, Read>> = {
     if (!tags.every((tag) => limits.tagPattern.test(tag)))
       return "must be a tag, or several tags separated by commas";
     to.tags = tags;
+    return undefined;
+  },
+  schedule: (text, to) => {
+    if (!limits.schedulePattern.test(text)) return "is not the id of a schedule";
+    to.schedule = text;
     return undefined;
   },
   id: (text, to) => {

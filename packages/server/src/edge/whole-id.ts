@@ -8,7 +8,7 @@ const idChars = 36;
 const pagesMax = 10;
 
 export async function wholeId(
-  { queue }: Pick<Server, "queue">,
+  { broker }: Pick<Server, "broker">,
   { identity }: Pick<Call, "identity">,
   text: string,
 ): Promise<Answer<TaskId>> {
@@ -19,7 +19,7 @@ export async function wholeId(
   const ids: TaskId[] = [];
   let after: string | undefined = "";
   for (let pages = 0; pages < pagesMax && after !== undefined && ids.length < 2; pages++) {
-    const found = await queue.find({ ...wanted, after, limit: 2 });
+    const found = await broker.find({ ...wanted, after, limit: 2 });
     if (found === undefined) return refusal("overloaded");
     ids.push(...found.tasks.map(({ id }) => id));
     after = found.next;

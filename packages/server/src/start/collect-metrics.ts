@@ -5,7 +5,7 @@ import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
 import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
 import { rateScopes } from "../config/rate-limit-settings.ts";
-import type { Broker } from "../core/broker/broker.ts";
+import type { ShardBroker } from "../core/broker/shard-broker.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Limiter } from "../core/limiter/limiter.ts";
 import type { Store } from "../core/store/store.ts";
@@ -80,7 +80,7 @@ function perLevel(
   return store.stats().kv.levels.map((level, index) => [pick(level), String(index) as Level]);
 }
 
-export function collectBrokerMetrics(metrics: Metrics, broker: Broker, clock: Clock): void {
+export function collectBrokerMetrics(metrics: Metrics, broker: ShardBroker, clock: Clock): void {
   metrics.queueDepth.collect(() =>
     [...broker.queues.all()].flatMap(({ name, counts, readyTotal }) => [
       [readyTotal, name, "ready"] as const,

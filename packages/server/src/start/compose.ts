@@ -6,9 +6,10 @@
 import assert from "node:assert/strict";
 import type { EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
+import { inFlightOf } from "../config/memory.ts";
 import type { Config } from "../config/settings.ts";
 import type { Broker } from "../core/broker/broker.ts";
-import type { Queue } from "../core/broker/queue.ts";
+import type { ShardBroker } from "../core/broker/shard-broker.ts";
 import type { EndpointChange } from "../core/broker/webhooks.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ControlStore } from "../core/control/control-store.ts";
@@ -20,6 +21,7 @@ import { Router } from "../core/shards/router.ts";
 import type { Store } from "../core/store/store.ts";
 import { Ticker, within } from "../core/sweeps/ticker.ts";
 import type { Timestamps } from "../core/timestamps.ts";
+import { Zones } from "../core/zones.ts";
 import { ApiKeys, writeApiKeyUses } from "../edge/access/api-keys.ts";
 import { Authenticator } from "../edge/access/authenticator.ts";
 import { type FetchKeySet, type KeySet, refreshKeySets } from "../edge/access/key-set.ts";
@@ -34,10 +36,11 @@ import { IdentityLogin } from "../edge/console/identity-login.ts";
 import { drawText } from "../edge/console/seal.ts";
 import { Sessions } from "../edge/console/sessions.ts";
 import { Dispatch } from "../edge/dispatch.ts";
-import { StreamSlots } from "../edge/grpc/session.ts";
+import { StreamSlots } from "../edge/grpc/stream-call.ts";
 import { type Endpoints, healthPages } from "../edge/http/health.ts";
 import { createHttpServer } from "../edge/http/http-server.ts";
 import { JsonCodec } from "../edge/http/json-codec.ts";
+import { InFlight } from "../edge/in-flight.ts";
 import type { Cluster } from "../edge/operation.ts";
 import type { ServerTls } from "../edge/tls/server-tls.ts";
 import { Artifacts, collectArtifacts } from "../features/artifacts/artifacts.ts";
@@ -77,7 +80,7 @@ export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onStat
   readonly requestText?: RequestText;
   /** Tells subscribers that there is work. */
   readonly notify: PostNotification;
-  /** The storage failed for good: nothing is acknowledged any more. */
+  /** The storage failed permanently: nothing is acknowledged any more. */
   readonly onFailed: (fault: FaultError) => void;
 }
 
@@ -104,11 +107,11 @@ export interface Core extends AsyncDisposable {
   readonly store: Store;
   /** Calls back whenever the storage begins or ceases to accept writes. */
   readonly onStorageState: (run: StorageWatcher) => void;
-  readonly queue: Queue;
+  readonly broker: Broker;
   /** All measurements, as text. */
   readonly scrape: () => MaybePromise<string>;
   /** The only one, where there is one in this thread. */
-  readonly broker: Broker;
+  readonly shard: ShardBroker;
   readonly feed: Feed;
   readonly workers: ConnectedWorkers;
   readonly dispatch: Dispatch;
@@ -120,6 +123,8 @@ export interface Core extends AsyncDisposable {
   readonly login: IdentityLogin | undefined;
   /** Of a node of a cluster. */
   readonly cluster: Cluster | undefined;
+  /** The input of all callers, over HTTP and on streams. */
+  readonly inFlight: InFlight;
 }
 
 export async function composeCore(parts: CoreParts): Promise<Core> {
@@ -130,6 +135,9 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   metrics.feedsOpen.collect(() => [[feed.size + summaries.size]]);
   const limiter = new Limiter(config, clock);
   collectLimiterMetrics(metrics, limiter);
+  const inFlight = new InFlight(inFlightOf(config));
+  metrics.inFlightBytes.collect(() => [[inFlight.bytes]]);
+  metrics.inFlightCuts.collect(() => [[inFlight.cuts]]);
   const onState = (state: EngineState, fault: FaultError | undefined): void => {
     for (const tell of watchers) tell(state);
     // A node of a cluster looks after its own storage, and the storage of a leader elsewhere is not its own.
@@ -143,7 +151,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const running = { ...parts, feed, limiter, onState, onEndpoint };
   const isAlone = config.shards === 1 && parts.openNode === undefined;
   const opened = isAlone ? await openAlone(running) : await openShards(running);
-  const { store, control, queue } = opened;
+  const { store, control, broker } = opened;
   const events = new Events(metrics);
   const provider = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
   const artifacts = new Artifacts({ provider, settings: config, randomBytes, clock });
@@ -158,21 +166,23 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   });
   endpointWatchers.push((change) => recordDisabled(audit, change));
   const workers = new ConnectedWorkers(clock);
-  const jobs = await BulkJobs.open({ store: control, queue, clock, randomBytes, workers });
+  const jobs = await BulkJobs.open({ store: control, broker, clock, randomBytes, workers });
   jobs.onEnded = (job) => audit.record(endOfJob(job));
   const cluster = opened.node;
   const subscriptions = await Subscriptions.open({ store: control, clock, randomBytes });
   collectSubscriptionMetrics(metrics, subscriptions);
   const { backupControl } = opened;
   const stored = { artifacts, apiKeys, audit, subscriptions, jobs, backupControl };
-  const around = { clock, events, feed, summaries, workers, config, randomBytes, cluster };
+  const zones = new Zones();
+  const around = { clock, events, feed, summaries, workers, config, randomBytes, cluster, zones };
   const { freeBytes } = parts.storage;
-  const server = { queue, ...stored, ...around, freeBytes };
+  const server = { broker, ...stored, ...around, freeBytes };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
     workers: [apiKeys, ...providers.of(config.workerAuth)],
     allowProducerAsWorker: config.allowProducerAsWorker,
+    tenantFallback: config.tenantFallback,
     revocations,
     clock,
   });
@@ -182,7 +192,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     ...parts,
     ...stored,
     control,
-    queue,
+    broker,
     keySets,
     events,
     limiter,
@@ -190,11 +200,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   return {
     store,
     onStorageState: (run) => void watchers.push(run),
-    queue,
+    broker,
     scrape: opened.scrape,
-    get broker() {
-      assert(opened.broker !== undefined, "there is one shard, in this thread");
-      return opened.broker;
+    get shard() {
+      assert(opened.shard !== undefined, "there is one shard, in this thread");
+      return opened.shard;
     },
     feed,
     workers,
@@ -203,10 +213,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     revocations,
     ...(config.console ? openConsole(parts, providers) : { sessions: undefined, login: undefined }),
     cluster,
+    inFlight,
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
       providers[Symbol.dispose]();
-      queue.stopWaiting();
+      broker.stopWaiting();
       await ticker[Symbol.asyncDispose]();
       await within(clock, notificationsSettleMs, notifier.settle());
       await bulkJobs.settle();
@@ -250,9 +261,9 @@ interface Opened extends AsyncDisposable {
   readonly store: Store;
   readonly control: ControlStore;
   readonly backupControl?: BackupControl | undefined;
-  readonly queue: Queue;
+  readonly broker: Broker;
   readonly scrape: () => MaybePromise<string>;
-  readonly broker?: Broker;
+  readonly shard?: ShardBroker;
   readonly node?: ClusterMember | undefined;
 }
 
@@ -260,7 +271,7 @@ interface OpenParts extends CoreParts, ShardParts {
   readonly onEndpoint: (change: EndpointChange) => void;
 }
 
-/** What the server did by itself, and nobody asked for. */
+/** The server disabled the endpoint by itself. */
 function recordDisabled(audit: AuditTrail, { tenantId, url, endpoint }: EndpointChange): void {
   if (endpoint?.disabledMs === undefined) return;
   const action = "disable_webhook_endpoint";
@@ -276,8 +287,8 @@ async function openAlone(parts: OpenParts): Promise<Opened> {
   return {
     store,
     control: new LocalControl(store),
-    queue: broker,
-    broker,
+    broker: broker,
+    shard: broker,
     scrape: () => parts.metrics.render(),
     [Symbol.asyncDispose]: () => Promise.resolve(shard[Symbol.asyncDispose]()),
   };
@@ -305,9 +316,9 @@ async function openShards(parts: OpenParts): Promise<Opened> {
       store,
       control: node?.control ?? new LocalControl(store),
       backupControl: node?.backupControl ?? { store },
-      queue: router,
+      broker: router,
       node,
-      // A node tells of the shards that it leads, so that nobody counts them twice.
+      // A node reports only the shards that it leads, so that no shard is counted twice.
       scrape: async () => mergedScrape(metrics.render(), node?.scrape() ?? (await router.scrape())),
       [Symbol.asyncDispose]: async () => {
         await router[Symbol.asyncDispose]();
@@ -330,7 +341,7 @@ function onControlState({ onFailed }: CoreParts): ShardParts["onState"] {
 
 interface MaintenanceParts extends Omit<CoreParts, "artifacts"> {
   readonly control: ControlStore;
-  readonly queue: Queue;
+  readonly broker: Broker;
   readonly artifacts: Artifacts;
   readonly keySets: readonly KeySet[];
   readonly apiKeys: ApiKeys;
@@ -385,15 +396,16 @@ export function composeStreams(parts: {
 }): Streams {
   const { core, config, logger, clock, tls } = parts;
   const { instance } = parts.endpoints;
-  const { queue, dispatch, authenticator, workers } = core;
+  const { broker, dispatch, authenticator, workers } = core;
   const { claimBatchMax } = config;
   const slots = new StreamSlots(config.streamsMax);
   const session = {
-    queue,
+    broker,
     dispatch,
     authenticator,
     workers,
     slots,
+    inFlight: core.inFlight,
     claimBatchMax,
     instance,
     logger,
@@ -420,7 +432,7 @@ export interface HttpParts {
 
 export function composeHttp(parts: HttpParts): FastifyInstance {
   const { core, config, logger, metrics, timestamps, clock, endpoints } = parts;
-  const { queue, authenticator, scrape } = core;
+  const { broker, authenticator, scrape } = core;
   const http = createHttpServer({
     routes,
     dispatch: core.dispatch,
@@ -435,17 +447,18 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     logger,
     clock,
     bodyBytesMax: config.bodyBytesMax,
+    inFlight: core.inFlight,
     isLenient: config.lenientInput,
     limits: config,
     tls: parts.tls,
     pages: [
-      ...healthPages({ queue, authenticator, scrape, config, endpoints }),
+      ...healthPages({ broker, authenticator, scrape, config, endpoints, clock }),
       ...apiPages(routes, config.lenientInput),
     ],
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.
   http.addHook("preClose", async () => {
-    core.queue.stopWaiting();
+    core.broker.stopWaiting();
     core.feed.endAll("shutting_down");
   });
   return http;

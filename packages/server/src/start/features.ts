@@ -13,19 +13,21 @@ import { downloadAnyArtifact, downloadArtifact } from "../features/artifacts/dow
 import { uploadArtifact } from "../features/artifacts/upload-artifact.ts";
 import { listAudit } from "../features/audit/operations.ts";
 import { createBackup, readBackup, sentBackup } from "../features/backups/operations.ts";
-import { addMember, removeMember } from "../features/cluster/change-members.ts";
-import { clusterRoutes } from "../features/cluster/cluster-routes.ts";
-import { endCluster } from "../features/cluster/end-cluster.ts";
-import { getCluster, getRaftStatus } from "../features/cluster/get-cluster.ts";
-import { handOff } from "../features/cluster/hand-off.ts";
-import { repairCluster } from "../features/cluster/repair-cluster.ts";
+import {
+  addNode,
+  endCluster,
+  getCluster,
+  getRaftStatus,
+  handOff,
+  removeNode,
+  repairCluster,
+} from "../features/cluster/operations.ts";
 import { eventRoutes } from "../features/events/event-routes.ts";
 import { watchEvents } from "../features/events/watch-events.ts";
 import { watchTask } from "../features/events/watch-task.ts";
 import { explainAnyTask, explainTask } from "../features/explain/explain-task.ts";
 import { explainWorker } from "../features/explain/explain-worker.ts";
 import { listFailureGroups, triageFailureGroup } from "../features/failures/operations.ts";
-import { jobRoutes } from "../features/jobs/job-routes.ts";
 import {
   abortJob,
   createJob,
@@ -33,7 +35,7 @@ import {
   listJobs,
   pauseJob,
   resumeJob,
-} from "../features/jobs/manage-jobs.ts";
+} from "../features/jobs/operations.ts";
 import {
   cleanUp,
   getQueue,
@@ -48,6 +50,19 @@ import {
   resumeQueue,
 } from "../features/queues/operations.ts";
 import { cleanedUpReply, queuesReply } from "../features/queues/queue-replies.ts";
+import {
+  backfillSchedule,
+  deleteSchedule,
+  explainSchedule,
+  getSchedule,
+  listScheduleRuns,
+  listSchedules,
+  pauseSchedule,
+  previewSchedule,
+  putSchedule,
+  resumeSchedule,
+  runSchedule,
+} from "../features/schedules/operations.ts";
 import {
   deleteSubscription,
   getAnySubscription,
@@ -68,33 +83,31 @@ import {
   cancelAnyTask,
   cancelTask,
   deleteTask,
+  editTask,
   replayTask,
 } from "../features/task-admin/act-on-task.ts";
-import { editTask } from "../features/task-admin/edit-task.ts";
-import { inspectTask } from "../features/task-admin/inspect-task.ts";
-import { listTasks } from "../features/task-admin/list-tasks.ts";
-import { taskAdminRoutes } from "../features/task-admin/task-admin-routes.ts";
-import { abandonTask } from "../features/tasks/abandon-task.ts";
+import { inspectTask, listTasks } from "../features/task-admin/find-tasks.ts";
+import { answeredTasks, answeredToAdmins } from "../features/task-admin/task-replies.ts";
 import { claimTasks } from "../features/tasks/claim-tasks.ts";
 import { createTask, createTasks } from "../features/tasks/create-task.ts";
 import { extendLease } from "../features/tasks/extend-lease.ts";
-import { getResult } from "../features/tasks/get-result.ts";
-import { getTask } from "../features/tasks/get-task.ts";
-import { nackTask } from "../features/tasks/nack-task.ts";
+import { getResult, getTask, getTaskByKey } from "../features/tasks/read-task.ts";
+import { abandonTask, nackTask } from "../features/tasks/return-task.ts";
 import { submitResult, submitResults } from "../features/tasks/submit-result.ts";
 import { taskRoutes } from "../features/tasks/task-routes.ts";
 import { deleteTopic, getTopic, listTopics, putTopic } from "../features/topics/operations.ts";
 import {
+  enableEndpoint,
   getDeliveries,
+  listEndpoints,
   listFailedDeliveries,
+  listWebhookSecrets,
   redeliverFailed,
   redeliverTask,
-} from "../features/webhooks/webhook-deliveries.ts";
-import { enableEndpoint, listEndpoints } from "../features/webhooks/webhook-endpoints.ts";
-import { webhookRoutes } from "../features/webhooks/webhook-routes.ts";
-import { listSecrets, revokeSecret, rotateSecret } from "../features/webhooks/webhook-secrets.ts";
+  revokeWebhookSecret,
+  rotateWebhookSecret,
+} from "../features/webhooks/operations.ts";
 import { listWorkers } from "../features/workers/operations.ts";
-import { workerRoutes } from "../features/workers/worker-routes.ts";
 
 export const operations = {
   createTask,
@@ -106,6 +119,7 @@ export const operations = {
   submitResult,
   submitResults,
   getTask,
+  getTaskByKey,
   getResult,
   listQueues,
   getQueue,
@@ -144,8 +158,8 @@ export const operations = {
   getCluster,
   handOff,
   endCluster,
-  addMember,
-  removeMember,
+  addNode,
+  removeNode,
   repairCluster,
   getRaftStatus,
   cancelTask,
@@ -160,9 +174,9 @@ export const operations = {
   redeliverFailed,
   listEndpoints,
   enableEndpoint,
-  listSecrets,
-  rotateSecret,
-  revokeSecret,
+  listWebhookSecrets,
+  rotateWebhookSecret,
+  revokeWebhookSecret,
   subscribe,
   renewSubscription,
   getSubscription,
@@ -173,6 +187,17 @@ export const operations = {
   subscribeUrl,
   renewAnySubscription,
   deleteSubscription,
+  putSchedule,
+  getSchedule,
+  listSchedules,
+  deleteSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  runSchedule,
+  backfillSchedule,
+  listScheduleRuns,
+  explainSchedule,
+  previewSchedule,
   putTopic,
   getTopic,
   listTopics,
@@ -184,24 +209,27 @@ export const operations = {
 } as const;
 
 export const routes: readonly AnyRoute[] = [
-  ...taskRoutes,
+  ...contractRoutes(api.work, taskRoutes),
+  ...contractRoutes(api.tasks, answeredTasks),
   ...contractRoutes(api.queues, {
     ...operations,
     listQueues: { operation: listQueues, reply: queuesReply },
     cleanUp: { operation: cleanUp, reply: cleanedUpReply },
   }),
-  ...jobRoutes,
+  ...contractRoutes(api.jobs, operations),
   ...contractRoutes(api.backups, { createBackup, readBackup: sentBackup }),
   ...contractRoutes(api.apiKeys, operations),
   ...contractRoutes(api.audit, operations),
-  ...eventRoutes,
+  ...contractRoutes(api.events, eventRoutes),
   ...contractRoutes(api.workers, operations),
-  ...workerRoutes,
-  ...clusterRoutes,
-  ...taskAdminRoutes,
+  ...contractRoutes(api.explain, operations),
+  ...contractRoutes(api.cluster, operations),
+  ...contractRoutes(api.taskAdmin, answeredToAdmins),
+  ...contractRoutes(api.deadLetters, operations),
   ...contractRoutes(api.failures, operations),
-  ...webhookRoutes,
+  ...contractRoutes(api.webhooks, operations),
   ...contractRoutes(api.subscriptions, operations),
-  ...artifactRoutes,
+  ...contractRoutes(api.schedules, operations),
+  ...contractRoutes(api.artifacts, artifactRoutes),
   ...contractRoutes(api.topics, operations),
 ];

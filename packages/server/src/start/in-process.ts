@@ -5,18 +5,19 @@
 import type { Result, Task } from "@codeq/queue";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
-import type { Broker } from "../core/broker/broker.ts";
+import type { ShardBroker } from "../core/broker/shard-broker.ts";
 import type { Clock } from "../core/clock.ts";
 import type { RandomBytes } from "../core/task-ids.ts";
 import { Timestamps } from "../core/timestamps.ts";
 import type { GrpcStream } from "../edge/grpc/grpc-stream.ts";
-import { newEndpoints } from "../edge/http/health.ts";
+import { type Endpoints, newEndpoints } from "../edge/http/health.ts";
 import { MemoryArtifacts } from "../features/artifacts/artifact-provider.ts";
 import { notificationBody } from "../features/subscriptions/notify-subscribers.ts";
 import type { Streams } from "../features/tasks/streams/streams.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
+import { type Listening, listenAll } from "./listen.ts";
 import { openDataDir } from "./open-data-dir.ts";
 
 export interface InProcessOptions {
@@ -50,21 +51,27 @@ export class InProcessServer implements AsyncDisposable {
   readonly #core: Core;
   readonly #streams: Streams;
   /** Of all shards. */
-  readonly #brokers: readonly Broker[];
+  readonly #brokers: readonly ShardBroker[];
   readonly #openHttp: () => Http;
+  readonly #config: Config;
+  readonly #endpoints: Endpoints;
   /** Made when it is first asked. */
   #http: Http | undefined;
 
   constructor(parts: {
     readonly core: Core;
     readonly streams: Streams;
-    readonly brokers: readonly Broker[];
+    readonly brokers: readonly ShardBroker[];
     readonly openHttp: () => Http;
+    readonly config: Config;
+    readonly endpoints: Endpoints;
   }) {
     this.#core = parts.core;
     this.#streams = parts.streams;
     this.#brokers = parts.brokers;
     this.#openHttp = parts.openHttp;
+    this.#config = parts.config;
+    this.#endpoints = parts.endpoints;
   }
 
   /** Answers a gRPC call that did not come over a port. */
@@ -91,6 +98,13 @@ export class InProcessServer implements AsyncDisposable {
       status: reply.statusCode,
       headers: codeOf(reply.headers["codeq-error"]),
     });
+  }
+
+  /** Opens the ports of its configuration, for clients in other processes. */
+  async listen(): Promise<Listening> {
+    this.#http ??= this.#openHttp();
+    const parts = { http: this.#http, streams: this.#streams, endpoints: this.#endpoints };
+    return await listenAll(parts, this.#config);
   }
 
   /** How many tasks are where, for every queue, by its name. */
@@ -125,7 +139,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     nowMs: () => clock.nowMs(),
   });
   const parts = { config, clock, logger, metrics };
-  const brokers: Broker[] = [];
+  const brokers: ShardBroker[] = [];
   const core = await composeCore({
     ...parts,
     onBroker: (broker) => void brokers.push(broker),
@@ -144,7 +158,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
   const streams = composeStreams({ ...parts, core, endpoints });
   const timestamps = new Timestamps(config.timezone);
   const openHttp = (): Http => composeHttp({ ...parts, core, endpoints, timestamps });
-  return new InProcessServer({ core, streams, brokers, openHttp });
+  return new InProcessServer({ core, streams, brokers, openHttp, config, endpoints });
 }
 
 function readConfig(env: Readonly<Record<string, string>>): Config {

@@ -12,14 +12,13 @@ import type { LoadedConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { RandomBytes } from "../core/task-ids.ts";
-import { Timestamps } from "../core/timestamps.ts";
+import { parseInstant, Timestamps } from "../core/timestamps.ts";
 import type { ApiKeys, KnownApiKey } from "../edge/access/api-keys.ts";
 import { everyTenant, type Identity, isTenantId } from "../edge/access/identity.ts";
 import { neverRevoked } from "../edge/access/token-provider.ts";
 import { writerOf } from "../edge/http/contract-route.ts";
 import { JsonCodec } from "../edge/http/json-codec.ts";
 import type { Answer } from "../edge/operation.ts";
-import { parseInstant } from "../edge/parse-instant.ts";
 import {
   apiKeyShown,
   createApiKey,
@@ -148,7 +147,7 @@ async function* allKeys(
   }
 }
 
-/** Whoever can write the files is an operator. */
+/** A user who can write the files is an operator. */
 function operatorIn(tenantId: TenantId): Identity {
   return {
     subject: "offline",

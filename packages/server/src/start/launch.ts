@@ -92,16 +92,26 @@ export function standInFor(launch: () => ChildProcess, env: LaunchOptions["env"]
   const forward = (signal: NodeJS.Signals): void => {
     if (!copies.isCopy(signal, monotonicMs())) server.kill(signal);
   };
+  let hungUpMs = Number.NEGATIVE_INFINITY;
   const handlers = {
     SIGINT: () => forward("SIGINT"),
     SIGTERM: () => forward("SIGTERM"),
-    // Who has a terminal loses it; who has none is asked to read its certificates again.
-    SIGHUP: () => forward(process.stdin.isTTY ? "SIGTERM" : "SIGHUP"),
+    SIGHUP: () => {
+      hungUpMs = monotonicMs();
+      forward(hasTerminal() ? "SIGTERM" : "SIGHUP");
+    },
   };
   // Before the server is started: it may be up, and get a signal to stop, before this process runs again.
   for (const [signal, run] of Object.entries(handlers)) process.on(signal, run);
   const server = launch();
-  const stopWatching = watchNpm({ env, after, onEnded: handlers.SIGTERM });
+  const stopWatching = watchNpm({
+    env,
+    after,
+    onEnded: () => {
+      if (monotonicMs() - hungUpMs > hangUpMs) handlers.SIGTERM();
+      else process.stderr.write("codeq: npm ended with its terminal; the server goes on\n");
+    },
+  });
   return new Promise((resolve, reject) => {
     server.on("error", reject);
     server.on("exit", (code, signal) => {
@@ -119,6 +129,8 @@ export function standInFor(launch: () => ChildProcess, env: LaunchOptions["env"]
   });
 }
 
+/** Processes of one terminal get SIGHUP together; npm is looked at every `lookMs`. */
+const hangUpMs = 2_000;
 const lookMs = 250;
 const shells = /^(sh|ash|dash|bash|zsh|ksh|busybox)$/;
 
@@ -143,6 +155,15 @@ function watchNpm({ env, after, onEnded }: NpmWatch): () => void {
   };
   let cancel = after(lookMs, look);
   return () => cancel();
+}
+
+/**
+ * `nohup` takes every terminal away from what it starts. Without one, SIGHUP is the request to read the
+ * certificates again.
+ */
+function hasTerminal(): boolean {
+  const { stdin, stdout, stderr } = process;
+  return stdin.isTTY || stdout.isTTY || stderr.isTTY;
 }
 
 /** Our parent, and when that is the shell of npm, its parent too. */

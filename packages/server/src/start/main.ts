@@ -16,7 +16,7 @@ import {
   readOpenFilesMax,
 } from "../config/listeners.ts";
 import { loadProcessConfig } from "../config/load.ts";
-import type { Config } from "../config/settings.ts";
+import { type Config, shownDurability } from "../config/settings.ts";
 import { systemClock as clock } from "../core/clock.ts";
 import { createPost } from "../core/outbound/post.ts";
 import { createPostWebhook } from "../core/sweeps/deliver-webhooks.ts";
@@ -182,7 +182,7 @@ async function stop(
     running.http.connections.destroyAll();
   });
   running.streams.stopServing();
-  running.core.queue.stopWaiting();
+  running.core.broker.stopWaiting();
   await listening.close(graceMs);
   cancel();
   await running.metricExport[Symbol.asyncDispose]();
@@ -214,7 +214,7 @@ if (argv[0] === "keys") {
 const stopReason = stopRequested(clock.monotonicMs, (reason) =>
   exit(1, `${reason} again: stopping immediately; the next start recovers the data`),
 );
-// Whoever read the output may have ended before us; lines are lost then, and nothing else.
+// The reader of the output may end before the server; only lines are lost then.
 for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
 const given = readConfig(argv);
 const { config } = given;
@@ -230,9 +230,9 @@ try {
   const running = await start(given, logger);
   const listening = await listen(running, config);
   void stopReason.then((reason) => stop(reason, { running, listening, config }));
-  const { durability, host } = config;
-  logger.info("listening", { host, ...listening.ports, durability });
-  // Where lines are collected and nobody looks, they are log lines only.
+  const { host } = config;
+  logger.info("listening", { host, ...listening.ports, durability: shownDurability(config) });
+  // Where no person looks at the output, there are log lines only.
   if (config.env === "dev" || process.stdout.isTTY) {
     process.stdout.write(welcome(config, listening.ports));
   }

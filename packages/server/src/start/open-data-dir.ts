@@ -24,7 +24,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 
 export interface Storage {
   readonly kv: Kv;
-  /** Whoever opened the kv closes it. */
+  /** The kv is closed by the code that opened it. */
   readonly isKvLent?: boolean;
   readonly log: Log;
   /** Of the store on disk. */
@@ -44,7 +44,7 @@ interface OpenParts {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** Of whoever replaces the stores. */
+  /** The lock of the process that replaces the stores. */
   readonly lock?: HeldLock | undefined;
   /** Of the files of the log; default: 64 MiB. */
   readonly segmentBytes?: number | undefined;
@@ -79,7 +79,7 @@ export interface ReplicaStorage {
   readonly freeBytes: () => Promise<number>;
 }
 
-/** The lock of the data directory is held by whoever opened its store. */
+/** The code that opened the store of the data directory holds its lock. */
 export async function openReplica(config: Config, name: string): Promise<ReplicaStorage> {
   if (config.persistenceProvider === "memory") {
     return { kv: new MemoryKv(), freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY) };
@@ -126,10 +126,10 @@ function noteProgress(log: LocalLog, clock: Clock): void {
   });
 }
 
-/** Whoever starts a server for the first time meets this, so it says what to do. */
+/** The first start of a server often fails here, so the error says what to do. */
 async function makeDirectory(directory: string): Promise<void> {
   try {
-    // What tasks carry is for nobody else on the machine; files in it are made with other rights.
+    // No other user of the machine may read payloads; files in the directory have rights of their own.
     await makeWithParents(directory, 0o750);
     await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {

@@ -13,7 +13,7 @@ export function welcome(config: Config, ports: Ports): string {
     ...(config.console ? [`  web console          ${url}/`] : []),
     `  health, metrics      ${url}/healthz  ${url}/metrics`,
     ...streamLines(host, ports),
-    `  data, durability     ${config.dataDir} (${config.durability})`,
+    `  data, durability     ${dataOf(config)}`,
     ...tlsLines(config),
   ];
   // Tokens from the configuration are secrets; the development token is not one.
@@ -41,6 +41,11 @@ export function urlOf(config: Pick<Config, "host" | "tlsCertFile">, port: number
 export function hostToName(host: string): string {
   if (host === "0.0.0.0" || host === "::") return "localhost";
   return host.includes(":") ? `[${host}]` : host;
+}
+
+function dataOf({ persistenceProvider, dataDir, durability }: Config): string {
+  if (persistenceProvider === "memory") return "in memory, lost when the server ends";
+  return `${dataDir} (${durability})`;
 }
 
 function streamLines(host: string, { workerStreamPort, producerStreamPort }: Ports): string[] {

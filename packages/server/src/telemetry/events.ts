@@ -1,6 +1,6 @@
 /** One function for each kind of event. It is called when the event is durable, and updates the metrics. */
 import type { ErrorCode } from "@codeq/protocol";
-import { type Change, queueOf, type Task, timedOut } from "@codeq/queue";
+import { type Change, queueOf, type Skips, type Task, timedOut } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
@@ -8,6 +8,15 @@ type RateHit = Parameters<Metrics["rateLimitHits"]["inc"]>;
 /** The operations that rate limits count, by the names of the Go server. */
 export type RateOperation = RateHit[1];
 type QuotaRefusal = Parameters<Metrics["quotaRefusals"]["inc"]>;
+
+/** What a schedule did. */
+export interface ScheduleReport {
+  readonly command: string;
+  readonly fired: number;
+  /** How late the last of the tasks was created. */
+  readonly lateMs: number;
+  readonly skipped: readonly Skips[];
+}
 
 export class Events {
   readonly #metrics: Metrics;
@@ -29,6 +38,17 @@ export class Events {
     const { place } = after;
     const isEnd = place.in === "done" || place.in === "dead";
     if (before !== undefined && isEnd) this.#ended(after, queue);
+  }
+
+  /** A schedule created tasks, or skipped nominal instants. */
+  scheduled({ command, fired, lateMs, skipped }: ScheduleReport): void {
+    const queue = queueOf(command);
+    this.#metrics.spellings.note(queue, command);
+    if (fired > 0) {
+      this.#metrics.scheduleFired.add(fired, queue);
+      this.#metrics.scheduleLateness.observe(lateMs / 1000);
+    }
+    for (const { why, count } of skipped) this.#metrics.scheduleSkipped.add(count, queue, why);
   }
 
   /** An event was sent to the reader of a feed, or the reader missed it. */

@@ -3,55 +3,16 @@
  * reader gets only events from the time it is connected. While no feed is open, this costs one comparison.
  */
 import type { ErrorCode } from "@codeq/protocol";
+import type { KeptOf, TaskEvent as Shape } from "@codeq/protocol/api";
 import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 
-export const taskEventNames = [
-  "created",
-  "promoted",
-  "replayed",
-  "edited",
-  "claimed",
-  "completed",
-  "failed",
-  "retried",
-  "released",
-  "lease_expired",
-  "progress",
-  "log",
-] as const;
-
-export type TaskEventName = (typeof taskEventNames)[number];
-
-/** An event of a task. It never contains the payload or the result. */
-export interface TaskEvent {
-  readonly event: TaskEventName;
-  readonly atMs: number;
+/** An event of a task. */
+export type TaskEvent = KeptOf<typeof Shape> & {
   readonly tenantId: TenantId;
   readonly taskId: TaskId;
-  readonly command: string;
-  readonly priority: number;
-  /** The number of the attempt, from 1: the current one, the one that ended, or the next. */
-  readonly attempt: number;
-  /** The labels of the task; left out when it has none. */
-  readonly tags?: readonly string[];
   readonly workerId?: WorkerId;
-  /** How a task failed, or why it is ready again without a counted attempt. */
-  readonly how?:
-    | "cancelled"
-    | "expired"
-    | "permanent"
-    | "dead_letter"
-    | "abandoned"
-    | "interrupted"
-    | "unsent";
-  readonly delaySeconds?: number;
-  readonly reason?: string;
-  /** The progress that the worker reported. */
-  readonly percent?: number;
-  readonly text?: string;
-  /** Log lines of the worker. */
-  readonly lines?: readonly string[];
-}
+};
+export type TaskEventName = TaskEvent["event"];
 
 export interface FeedListener {
   /** Undefined for the events of all tenants. */

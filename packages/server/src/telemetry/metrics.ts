@@ -4,6 +4,7 @@
  * Users choose the commands, so at most `commandsMax` of them have their own series.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
+import { skipReasons } from "@codeq/queue";
 import {
   type Counter,
   createSeries,
@@ -77,6 +78,25 @@ export const metricTable = {
     help: "Tasks that failed because no worker began them within their time to live.",
     labels: [{ name: "command" }],
   },
+  scheduleFired: {
+    name: "codeq_schedule_fired_total",
+    type: "counter",
+    help: "Tasks that schedules created at their nominal instants.",
+    labels: [{ name: "command" }],
+  },
+  scheduleSkipped: {
+    name: "codeq_schedule_skipped_total",
+    type: "counter",
+    help: "Nominal instants of schedules that became no task, by the reason.",
+    labels: [{ name: "command" }, { name: "reason", values: skipReasons }],
+  },
+  scheduleLateness: {
+    name: "codeq_schedule_lateness_seconds",
+    type: "histogram",
+    help: "How long after its time a task of a schedule was created.",
+    labels: [],
+    buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60, 600, 3600],
+  },
   webhookDeliveries: {
     name: "codeq_webhook_deliveries_total",
     type: "counter",
@@ -115,7 +135,7 @@ export const metricTable = {
     labels: [
       {
         name: "quota",
-        values: ["pendingTasks", "storedBytes", "requestsPerSecond", "concurrentLeases"],
+        values: ["pendingTasks", "storedBytes", "requestsPerSecond", "concurrentLeases", "queues"],
       },
     ],
   },
@@ -167,6 +187,24 @@ export const metricTable = {
     type: "counter",
     help: "HTTP requests, by route pattern.",
     labels: [{ name: "route" }, { name: "method" }, { name: "status" }],
+  },
+  httpAborted: {
+    name: "codeq_http_aborted_total",
+    type: "counter",
+    help: "HTTP requests whose connection was closed before the whole request arrived.",
+    labels: [],
+  },
+  inFlightBytes: {
+    name: "codeq_in_flight_bytes",
+    type: "gauge",
+    help: "Memory of bodies and stream messages that are not answered yet.",
+    labels: [],
+  },
+  inFlightCuts: {
+    name: "codeq_in_flight_cuts_total",
+    type: "counter",
+    help: "Unfinished bodies and stream messages that were cut off to make room in memory.",
+    labels: [],
   },
   keySetFetches: {
     name: "codeq_jwks_fetches_total",

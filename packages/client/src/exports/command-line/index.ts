@@ -9,16 +9,9 @@ export {
   type ReplyOf,
   requestOf,
 } from "@codeq/protocol";
-export {
-  CreateApiKeyBody,
-  type Fields,
-  RenewBody,
-  type Shape,
-  SubscribeBody,
-  TopicPolicy,
-  type WireFields,
-} from "@codeq/protocol/api";
-export { eachPage } from "../../api-calls.ts";
+export { api, type Endpoint, type Shape } from "@codeq/protocol/api";
+export { failureGroups } from "../../admin/failure-groups.ts";
+export { type AskApi, eachPage, type Page, pageIn } from "../../api-calls.ts";
 export { Failover } from "../../failover.ts";
 export type { ServerSentEvent } from "../../http/http-core.ts";
 export {

@@ -43,7 +43,8 @@ export interface LeaderLogParts {
 export type Lost = "deposed" | "diverged" | "given up";
 
 const retryMinMs = 20;
-const retryMaxMs = 500;
+/** Less than the grace of candidates, so that a leader that was cut off goes on first. */
+const retryMaxMs = 200;
 /** How long a log server may be behind one that has refused an append. */
 const shorterMs = 5000;
 /** A full log takes records again when this part of it is free, so that it does not fill up at once. */
@@ -232,7 +233,7 @@ export class LeaderLog implements Log {
     const { recordBytesMax } = this.#parts.shared;
     if (headerBytes + bodyBytes > recordBytesMax) {
       const text = `a record of ${bodyBytes} bytes is more than the log servers take`;
-      const todo = "raise max_payload of nats-server to 8 MB or more";
+      const todo = "start every etcd with --max-request-bytes=9437184";
       return new FaultError("disk_full", `${text} (${recordBytesMax}); ${todo}`);
     }
     const body = buffer.subarray(headerBytes, headerBytes + bodyBytes);
@@ -272,13 +273,16 @@ export class LeaderLog implements Log {
     let isRepeat = false;
     for (;;) {
       const outcome = await this.#parts.shared.append(bytes, this.#place.slot + 1);
+      if (outcome.kind === "lost") {
+        this.#losing("diverged", new FaultError("unknown", outcome.why));
+      }
       // An earlier copy of these bytes may still be kept, as soon as there is room.
       const isKnown = outcome.kind !== "unknown" && !(outcome.kind === "full" && isRepeat);
       if (isKnown || this.#fault !== undefined) return outcome;
       isRepeat = true;
       this.#problem =
         `the log servers do not answer: ${outcome.why}. Changes wait; nothing is lost. ` +
-        "Check that a majority of the nats-servers is up.";
+        "Check that a majority of the log servers is up.";
       await this.#pause(retryMs);
       if (this.#fault !== undefined) return outcome;
       retryMs = Math.min(retryMs * 2, retryMaxMs);
@@ -289,7 +293,7 @@ export class LeaderLog implements Log {
     this.#isFull = true;
     this.#problem =
       `the log of this shard is full: ${why}. Start the nodes that are down, so that the log can be trimmed, ` +
-      "or raise max_bytes of its stream.";
+      "or raise clusterLogBytes on every node.";
     return new FaultError("disk_full", this.#problem);
   }
 

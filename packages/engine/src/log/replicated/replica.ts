@@ -65,6 +65,8 @@ export interface ReplicaTiming {
   readonly patienceMs: number;
   /** How much longer a candidate waits, for each rank that it is lower. */
   readonly rankStepMs: number;
+  /** How long a log has to answer again before a candidate asks it: its leader may just be about to go on. */
+  readonly graceMs: number;
   readonly pollMs: number;
   readonly leaseMs: number;
   readonly beatMs: number;
@@ -77,15 +79,21 @@ export interface ReplicaTiming {
   readonly slotsKept: number;
 }
 
-export const replicaTiming: ReplicaTiming = {
-  patienceMs: 2500,
-  rankStepMs: 400,
-  pollMs: 250,
-  leaseMs: 2000,
-  beatMs: 500,
-  checkpointMs: 10_000,
-  slotsKept: 1000,
-};
+/** The times follow from how long the log servers take to notice that their own leader is gone. */
+export function replicaTimingOf(electionMs: number): ReplicaTiming {
+  return {
+    patienceMs: electionMs * 1.5,
+    rankStepMs: electionMs * 0.2,
+    graceMs: electionMs * 0.5,
+    pollMs: electionMs * 0.15,
+    leaseMs: electionMs * 1.2,
+    beatMs: electionMs * 0.3,
+    checkpointMs: 10_000,
+    slotsKept: 1000,
+  };
+}
+
+export const replicaTiming: ReplicaTiming = replicaTimingOf(1000);
 
 /** The part of a node that leads on a log. */
 export interface Leading extends AsyncDisposable {
@@ -134,6 +142,8 @@ export class Replica implements AsyncDisposable {
   #place: LogPlace;
   #leader: LeaderName | undefined;
   #heardMs: number;
+  /** When the log last did not answer. */
+  #deafMs = Number.NEGATIVE_INFINITY;
   /** When the log was last read to its end and had a record of its leader. */
   #currentMs = Number.NEGATIVE_INFINITY;
   #problem: string | undefined;
@@ -161,7 +171,8 @@ export class Replica implements AsyncDisposable {
   #handTo: string | undefined;
   /** The log should end, without a next leader. */
   #isEnding = false;
-  #isEnded = false;
+  /** The place of the last record of the log, once it was read. Nothing is led behind it. */
+  #endPlace: LogPlace | undefined;
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
@@ -249,7 +260,8 @@ export class Replica implements AsyncDisposable {
         await this.#drain();
         this.#tell(this.#notes.problem);
         await this.#secureWhenDue();
-        if (this.#isEnded) {
+        if (this.#endPlace !== undefined) {
+          await this.#parts.follower.end(this.#endPlace);
           this.#finish();
           return;
         }
@@ -260,7 +272,7 @@ export class Replica implements AsyncDisposable {
         if (!(error instanceof FaultError)) throw error;
         if (await this.#isOver(error)) return;
         // A log that does not answer says nothing about its leader.
-        this.#heardMs = this.#parts.clock.monotonicMs();
+        this.#deafMs = this.#parts.clock.monotonicMs();
         this.#become("following");
         this.#tell(error.message);
         await this.#pause(this.#timing.pollMs);
@@ -328,8 +340,7 @@ export class Replica implements AsyncDisposable {
       this.#heardMs -= this.#spared(body.toString());
     } else if (header.type === sharedRecordTypes.end) {
       this.#know(undefined);
-      await follower.end(place);
-      this.#isEnded = true;
+      this.#endPlace = place;
     } else this.#know(JSON.parse(body.toString()) as LeaderName);
   }
 
@@ -355,11 +366,17 @@ export class Replica implements AsyncDisposable {
   }
 
   get #patienceMs(): number {
-    return this.#timing.patienceMs + this.#parts.rank * this.#timing.rankStepMs;
+    return this.#timing.patienceMs + this.#rankMs;
+  }
+
+  get #rankMs(): number {
+    return this.#parts.rank * this.#timing.rankStepMs;
   }
 
   get #isSilent(): boolean {
-    return this.#parts.clock.monotonicMs() - this.#heardMs >= this.#patienceMs;
+    const nowMs = this.#parts.clock.monotonicMs();
+    const graceMs = this.#timing.graceMs + this.#rankMs;
+    return nowMs - this.#heardMs >= this.#patienceMs && nowMs - this.#deafMs >= graceMs;
   }
 
   async #campaign(): Promise<void> {
@@ -386,6 +403,7 @@ export class Replica implements AsyncDisposable {
     const outcome = await shared.append(this.#candidacy.bytes, slot);
     if (outcome.kind === "kept") shared.notify();
     else this.#become("following");
+    if (outcome.kind === "lost") throw new FaultError("corrupt", outcome.why);
     if (outcome.kind === "full") {
       throw new FaultError("storage_failed", `the log is full: ${outcome.why}`);
     }

@@ -1,6 +1,6 @@
 /**
  * A log that several nodes share: one order of records for all of them, kept by a quorum of log servers.
- * NATS JetStream implements it, and a log in memory for simulations.
+ * etcd implements it, and a log in memory for simulations.
  *
  * Slots are numbered from 1 without gaps. A record gets the slot that its writer asks for, or none:
  * `append` compares and appends in one step. An answer may be lost, so a writer may get `unknown` for a
@@ -20,7 +20,10 @@ export interface SharedLog {
    * answers.
    */
   read(slot: number): Promise<readonly Uint8Array[]>;
-  /** The first slot that is kept and the last one that is taken; `last + 1` and `last` when empty. */
+  /**
+   * The first slot that is kept and the last one that is taken; `last + 1` and `last` when empty. Never older than an
+   * append that was acknowledged before the question was asked.
+   */
   bounds(): Promise<LogBounds>;
   /** How many more bytes the log takes. */
   room(): Promise<LogRoom>;
@@ -46,8 +49,10 @@ export interface LogBounds {
 
 export type Appending =
   | { readonly kind: "kept" }
-  /** The slot, or one behind it, is taken; nothing was kept by this call. */
+  /** Another record has the slot; nothing was kept by this call. */
   | { readonly kind: "fenced" }
+  /** A proof that the log has lost records: it ends before the previous slot, or it is another log. */
+  | { readonly kind: "lost"; readonly why: string }
   /** The log takes nothing more before it is trimmed; nothing was kept. */
   | { readonly kind: "full"; readonly why: string }
   /** It is unknown whether the record was kept, or will be. */

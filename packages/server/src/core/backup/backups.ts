@@ -157,7 +157,8 @@ export async function receiveBackup(parts: {
   try {
     await write(temporary, pieces, onBytes);
     const { sections, unfinishedBytes } = await readSections(fileAt(temporary));
-    if (unfinishedBytes > 0 || sections.length === 0) {
+    const hasStores = sections.length > 0 && sections.every(({ head }) => head.store !== "");
+    if (unfinishedBytes > 0 || !hasStores) {
       throw new FaultError("corrupt", "the backup did not arrive whole; try again");
     }
     if (isInFolder) await split(temporary, to, sections);

@@ -129,7 +129,7 @@ function finish(directory: string, onStep: (what: string) => void): unknown {
   const folder = join(directory, newFolder);
   const note = JSON.parse(readFileSync(join(folder, noteFile), "utf8")) as Note<unknown>;
   moveAll(note.replaced, { from: directory, to: join(directory, note.before), onStep });
-  // Of the root, the lock is that of whoever does this.
+  // The lock in the root belongs to the process that replaces the stores.
   const fresh = readdirSync(folder).filter((name) => name !== noteFile && name !== "lock");
   moveAll(fresh, { from: folder, to: directory, onStep });
   rmSync(join(folder, noteFile));

@@ -2,26 +2,35 @@
  * The way of every entry of old stores to the new stores of another number of shards.
  *
  * - An entry is copied as it is, with its checksum, to the shard of its task, to the control store, or to all shards.
- * - Index keys, counts and stored bytes are made again from the tasks. The series begin anew, since points of several
- *   shards cannot be told apart once they are in one.
- * - An idempotency key goes to the shard that is asked for it and to that of its task. A key whose task is gone is left out.
+ * - Index keys, counts and stored bytes are made again from the tasks. The series begin again, since points of several
+ *   shards cannot be separated once they are in one series.
+ * - An idempotency key goes to the shard that is asked for it and to that of its task. The key of a deleted task goes
+ *   to the shard that is asked for it, as long as it is kept. A key whose task is gone for other reasons is left out.
  * - A record that cannot be read stops everything or is put in quarantine, and is never taken for one that is missing.
  */
 import { entriesOf, FaultError, type Kv, sealed, sealedEnd, unseal } from "@codeq/engine";
-import type { Task, TaskId, TenantId } from "@codeq/queue";
+import { released, type Task, type TaskId, type TenantId, type UniqueEntry } from "@codeq/queue";
 import { isControlKey } from "../control/control-records.ts";
 import { deriveCounts } from "../records/counts.ts";
 import { decodeIdempotency } from "../records/idempotency-record.ts";
+import { homeOfSchedule } from "../records/schedule-record.ts";
+import { decodeUnique, type UniqueName, uniqueNameOf } from "../records/unique-record.ts";
 import {
+  allFailureCountsPrefix,
   allTriagePrefix,
   allUndeliveredPrefix,
   countsPrefix,
   deliveryPrefix,
   endOf,
   endpointsPrefix,
+  idempotencyPrefix,
   idOf,
+  keptKeyOf,
+  keptKeysPrefix,
   pausedPrefix,
   quarantineKey,
+  scheduleStatePrefix,
+  schedulesPrefix,
   sequenceKey,
   seriesPrefix,
   shardsKey,
@@ -31,13 +40,14 @@ import {
   taskKey,
   tasksPrefix,
   topicsPrefix,
+  uniqueKeyOf,
+  uniquePrefix,
   webhookPrefix,
 } from "../store/keys.ts";
-import { decodeResult, readTask } from "../store/task-codec.ts";
+import { decodeResult, readTask, taskBytesMax, writeTask } from "../store/task-codec.ts";
 import { keysOf, taskRows } from "../store/task-rows.ts";
 
 const metaPrefix = "codeq/meta/";
-const idempotencyPrefix = "codeq/idempo/";
 const quarantinePrefix = quarantineKey("");
 const payloadPrefix = "codeq/payload/";
 const resultPrefix = "codeq/results/";
@@ -56,7 +66,14 @@ const ofAllShardsPrefixes = [
   signingPrefix,
   allTriagePrefix,
 ];
-const derivedPrefixes = [countsPrefix, storedBytesPrefix, seriesPrefix];
+const schedulePrefixes = [schedulesPrefix, scheduleStatePrefix];
+const derivedPrefixes = [
+  countsPrefix,
+  allFailureCountsPrefix,
+  storedBytesPrefix,
+  seriesPrefix,
+  keptKeysPrefix,
+];
 /** Tasks first: which of them are left out decides about the rest. */
 const ranges = [
   { after: tasksPrefix, before: endOf(tasksPrefix) },
@@ -69,6 +86,7 @@ export interface NewShards {
   readonly count: number;
   readonly ofTask: (id: TaskId) => number;
   readonly ofKey: (tenantId: TenantId, key: string) => number;
+  readonly ofUnique: (name: UniqueName) => number;
 }
 
 /** An entry as a kv stores it, and the number of its new store: 0 is the control store, which with one shard has all. */
@@ -117,15 +135,20 @@ export class ShardRoute {
   setAside = 0;
   readonly #shards: NewShards;
   readonly #setsAsideDamaged: boolean;
+  readonly #nowMs: number;
   /** By the numbers of the new stores. */
   readonly #sums: readonly Sums[];
   /** Keys that all shards have. The first old shard with a record of such a key decides. */
   readonly #ofAllShards: Set<string> = new Set();
   #sequence = 0;
 
-  constructor(shards: NewShards, setsAsideDamaged: boolean) {
+  constructor(
+    shards: NewShards,
+    { setsAsideDamaged, nowMs }: { readonly setsAsideDamaged: boolean; readonly nowMs: number },
+  ) {
     this.#shards = shards;
     this.#setsAsideDamaged = setsAsideDamaged;
+    this.#nowMs = nowMs;
     this.#sums = [0, ...this.#shardStores()].map(() => new Sums());
   }
 
@@ -165,6 +188,7 @@ export class ShardRoute {
     if (hasPrefix(key, bodyPrefixes)) return this.#body(source, key, { stored, value });
     if (value === undefined) return this.#damaged(source, key, stored);
     if (key.startsWith(idempotencyPrefix)) return this.#key(source, key, { stored, value });
+    if (key.startsWith(uniquePrefix)) return this.#unique(key, { stored, value });
     if (hasPrefix(key, ofAllShardsPrefixes)) {
       if (this.#ofAllShards.has(key)) return none;
       this.#ofAllShards.add(key);
@@ -182,6 +206,13 @@ export class ShardRoute {
     }
     const store = this.#storeOf(key);
     this.tasks += 1;
+    const freed = this.#freed(source, task);
+    if (freed !== undefined) return this.#indexed(store, freed, sealed(key, encodeTask(freed)));
+    return this.#indexed(store, task, stored);
+  }
+
+  #indexed(store: number, task: Task, stored: Buffer): readonly RoutedEntry[] {
+    const key = taskKey(task.id);
     this.#sums[store]?.tasks.push(task);
     const owner = taskRows.valueOf(task);
     const indexes = keysOf(task).filter((index) => index !== "");
@@ -203,10 +234,44 @@ export class ShardRoute {
   #key(source: Source, key: string, { stored, value }: SoundRead): readonly RoutedEntry[] {
     const entry = decodeIdempotency(value.toString("utf8"));
     if (entry === undefined) return this.#damaged(source, key, stored);
-    const { taskId } = entry;
+    const { taskId, gone } = entry;
+    if (gone !== undefined) {
+      // Another task may have the key since it ended.
+      if (gone.untilMs <= this.#nowMs) return none;
+      const store = this.#storeOf(key);
+      return [[store, key, stored], routedTo(store, keptKeyOf(gone.untilMs, key), Buffer.alloc(0))];
+    }
     if (source.leftOut.has(taskId) || source.kv.get(taskKey(taskId)) === undefined) return none;
     const stores = new Set([this.#storeOf(key), this.#storeOf(taskKey(taskId))]);
     return [...stores].map((store) => [store, key, stored]);
+  }
+
+  /** Stays when the shard that is asked for it has its tasks; otherwise its tasks lose it. */
+  #unique(key: string, { stored, value }: SoundRead): readonly RoutedEntry[] {
+    const entry = decodeUnique(value.toString("utf8"));
+    if (entry === undefined || !this.#staysTogether(key, entry)) return none;
+    const store = this.#storeOf(key);
+    const { untilMs, hasEnded } = entry;
+    const kept = routedTo(store, keptKeyOf(untilMs, key), Buffer.alloc(0));
+    return hasEnded ? [[store, key, stored], kept] : [[store, key, stored]];
+  }
+
+  #staysTogether(key: string, { holder, waiting }: UniqueEntry): boolean {
+    const home = this.#storeOf(key);
+    const ids = waiting === "" ? [holder] : [holder, waiting];
+    return ids.every((id) => this.#storeOf(taskKey(id)) === home);
+  }
+
+  /** A task that waited for another one whose end its new shard would not learn of. */
+  #freed({ kv }: Source, task: Task): Task | undefined {
+    const name = uniqueNameOf(task);
+    if (name === undefined) return undefined;
+    const key = uniqueKeyOf(name);
+    const stored = kv.get(key);
+    const entry = stored && decodeUnique(unseal(key, stored).toString("utf8"));
+    if (entry !== undefined && this.#staysTogether(key, entry)) return undefined;
+    const at = { nowMs: this.#nowMs, seq: this.#sequence };
+    return { ...released(task, at), unique: undefined };
   }
 
   #damaged({ kv }: Source, key: string, stored: Buffer): readonly RoutedEntry[] {
@@ -232,6 +297,18 @@ export class ShardRoute {
       const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
       return this.#storeOfShard(this.#shards.ofKey(tenantId, decodeURIComponent(rest.join("/"))));
     }
+    const schedule = schedulePrefixes.find((prefix) => key.startsWith(prefix));
+    if (schedule !== undefined) {
+      const [tenant = "", id = ""] = key.slice(schedule.length).split("/");
+      const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+      return this.#storeOfShard(this.#shards.ofKey(tenantId, homeOfSchedule(id)));
+    }
+    if (key.startsWith(uniquePrefix)) {
+      const [tenant = "", queue = "", name = ""] = key.slice(uniquePrefix.length).split("/");
+      const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+      const of = { tenantId, queue, key: decodeURIComponent(name) };
+      return this.#storeOfShard(this.#shards.ofUnique(of));
+    }
     if (isControlKey(key) || hasPrefix(key, ofAllShardsPrefixes)) return 0;
     throw new FaultError("format", `the data has a key that this version does not know: ${key}`);
   }
@@ -253,6 +330,11 @@ interface Read {
 
 interface SoundRead extends Read {
   readonly value: Buffer;
+}
+
+function encodeTask(task: Task): Buffer {
+  const buffer = Buffer.alloc(taskBytesMax(task));
+  return buffer.subarray(0, writeTask(buffer, 0, task));
 }
 
 function routedTo(store: number, key: string, value: Buffer): RoutedEntry {

@@ -1,981 +1,218 @@
 /**
- * The broker of one shard and the only writer of its store. Every verb loads a task, lets the rules decide and
- * applies the change, without waiting in between, so decisions never race. Callers and observers hear of a
- * change when it is durable.
+ * The interface of operations and transports to the broker: one in this thread, or a router over several shards.
  */
-
 import type { EngineState } from "@codeq/engine";
-import { FaultError } from "@codeq/engine";
-import { limits } from "@codeq/protocol";
-import {
-  type Artifact,
-  abandon,
-  attach,
-  attachedTo,
-  type Cause,
-  type Change,
-  changeOf,
-  checkOwner,
-  complete,
-  enqueue,
-  expireLease,
-  extendLease,
-  isRepeat,
-  lapse,
-  matchIdempotency,
-  type NackRequest,
-  type NewTask,
-  nack,
-  noRepairs,
-  type Outcome,
-  promote,
-  queueOf,
-  type Result,
-  type Retention,
-  type RetryPolicy,
-  type Returned,
-  release,
-  replayAs,
-  resultOf,
-  type Submission,
-  type Task,
-  type TaskId,
-  type TenantId,
-  timedOut,
-  withAttached,
-} from "@codeq/queue";
-import type { Exceeded, Quotas } from "../../config/quotas.ts";
-import {
-  type BackupReading,
-  readBackup,
-  type WantedBackup,
-  type WrittenBackup,
-  writeBackup,
-} from "../backup/backups.ts";
-import type { Clock } from "../clock.ts";
-import type { MaybePromise } from "../maybe-promise.ts";
-import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
-import { type PausedQueue, type QueuePause, writeOfPause } from "../records/pause-record.ts";
-import type { SeriesName, SeriesPoint } from "../records/series-record.ts";
-import {
-  nextTopic,
-  removalOfTopic,
-  type Topic,
-  type TopicPolicy,
-  writeOfTopic,
-} from "../records/topic-record.ts";
-import { removalOfTriage, type Triage, writeOfTriage } from "../records/triage-record.ts";
-import { explain, lookAt } from "../search/explain.ts";
-import type { Explained, QueueLook, WaitingWorker } from "../search/explained.ts";
-import {
-  type FailureGroups,
-  findFailureGroups,
-  type WantedGroups,
-} from "../search/failure-groups.ts";
-import {
-  type Acted,
-  decide,
-  exceededBy,
-  type ReplayChanges,
-  type TaskAction,
-  type TaskOf,
-} from "../search/task-actions.ts";
-import { placeOf } from "../search/task-filter.ts";
-import { TaskReads } from "../search/task-reads.ts";
-import { TaskSearch } from "../search/task-search.ts";
-import { countsOfQueues, QueueSeries, withOldest } from "../series/queue-series.ts";
-import { isShort, isShortResult } from "../store/short-texts.ts";
-import type { Position, QueueName, Store } from "../store/store.ts";
-import type { DrawId } from "../task-ids.ts";
-import type { Claim } from "./claim.ts";
-import { Claims } from "./claims.ts";
-import { DelayedTasks } from "./delayed-tasks.ts";
-import { GroupOutcome, type Observe } from "./group-outcome.ts";
-import { Leases } from "./leases.ts";
-import { MemoryIndex } from "./memory-index.ts";
 import type {
-  AbandonRequest,
-  Attached,
-  CleanUp,
-  Extended,
-  FoundPlace,
-  FoundTasks,
-  Heartbeat,
-  MayFinish,
-  PutTopic,
-  Queue,
-  QueueCounts,
-  QueueWork,
-  ResultWait,
-  ShardState,
-  TenantLeases,
-  WantedTasks,
-} from "./queue.ts";
-import { type QueueState, Queues } from "./queue-state.ts";
-import { nearMax } from "./ready-window.ts";
-import { ResultWaiters } from "./result-waiters.ts";
-import { TenantQuotas } from "./tenant-quotas.ts";
-import { allowedPriority, nearestPriority, withAllowedPriority } from "./topic-rules.ts";
+  Artifact,
+  NackRequest,
+  NewTask,
+  Report,
+  Result,
+  Returned,
+  Submission,
+  Task,
+  TaskId,
+  TenantId,
+  WorkerId,
+} from "@codeq/queue";
+import type { Exceeded } from "../../config/quotas.ts";
+import type { BackupReading } from "../backup/backups.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
+import type { Counts } from "../records/counts.ts";
+import type { Topic } from "../records/topic-record.ts";
+import type { WaitingWorker } from "../search/explained.ts";
+import type { TaskFilter, TaskPlace } from "../search/task-filter.ts";
+import type { Flow } from "../series/flow.ts";
+import type { QueueName } from "../store/store.ts";
+import type { Claim } from "./claim.ts";
+import type { brokerRouting, Offered, scheduleRouting, webhookRouting } from "./routing.ts";
+import type { Schedules } from "./schedules.ts";
+import type { ShardBroker } from "./shard-broker.ts";
 import type {
   ClaimedTask,
   Enqueued,
   OwnedTask,
-  References,
-  Refused,
   Submitted,
-  TaskOutcome,
+  TaskAndResult,
   TaskRefusal,
   Waiter,
 } from "./verbs.ts";
-import { Webhooks } from "./webhooks.ts";
-
-/** Entries that a clean-up reads at once. */
-const cleanUpEntries = 500;
-
-export interface BrokerOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly ids: DrawId;
-  /** Uniform in [0, 1). */
-  readonly draw: () => number;
-  readonly policy: RetryPolicy;
-  readonly retention: Retention;
-  /** The attempts of a task when neither the task nor the topic of its queue says how many. */
-  readonly maxAttemptsDefault?: number | undefined;
-  readonly delayedInMemoryMax: number;
-  readonly quotas: Quotas;
-  /** How long an endpoint of webhooks may fail before it is disabled; 0 for any time. */
-  readonly disableEndpointAfterMs: number;
-  /** Prepares the removal of the files of tasks that are about to be deleted. */
-  readonly prepareRemoval: (ids: readonly TaskId[]) => () => Promise<void>;
-  /** Called with every durable change. */
-  readonly observe: Observe;
-}
-
-export class Broker implements Queue {
-  readonly shards: readonly ShardState[] = [];
-  readonly store: Store;
-  readonly queues: Queues = new Queues();
-  readonly leases: Leases;
-  readonly delayed: DelayedTasks;
-  readonly claims: Claims;
-  readonly results: ResultWaiters;
-  readonly quotas: TenantQuotas;
-  readonly reads: TaskReads;
-  readonly webhooks: Webhooks;
-  readonly #search: TaskSearch;
-  /** The history of every queue by the minute and by the hour. */
-  readonly series: QueueSeries;
-  /** Called when memory was rebuilt after a full disk undid changes that were not durable. */
-  readonly onRecovered: Set<() => void> = new Set();
-  readonly #options: BrokerOptions;
-  readonly #index: MemoryIndex;
-  #sequence = 0;
-  /** The commit group that takes changes now, and what happens when it is durable. */
-  #group: unknown;
-  #outcome: GroupOutcome;
-
-  private constructor(options: BrokerOptions) {
-    const { store, clock } = options;
-    this.#options = options;
-    this.store = store;
-    this.leases = new Leases(clock);
-    this.delayed = new DelayedTasks(store, options.delayedInMemoryMax);
-    this.#index = new MemoryIndex(this);
-    const { queues } = this;
-    this.quotas = new TenantQuotas(options.quotas, (tenantId) => {
-      const { pending = 0, leased = 0 } = queues.findTenant(tenantId) ?? {};
-      return { pending, leased, storedBytes: store.storedBytes(tenantId) };
-    });
-    this.claims = new Claims({
-      clock,
-      store,
-      queues,
-      quotas: this.quotas,
-      give: (changes, claim, tasks) => this.#apply(changes, claim, tasks),
-      lapse: (id) => this.lapse([id]),
-    });
-    this.results = new ResultWaiters(clock);
-    this.reads = new TaskReads(this);
-    this.webhooks = new Webhooks({ store, clock, disableAfterMs: options.disableEndpointAfterMs });
-    this.#search = new TaskSearch({ clock, store, queues, reads: this.reads });
-    this.series = new QueueSeries({ store, queues, clock });
-    this.#outcome = new GroupOutcome(this.#observe);
-    store.onRollback = () => this.#recover();
-  }
-
-  /** Called with the queue of every task that has moved, in the event loop turn of the decision. */
-  set onMoved(run: (queue: QueueState) => void) {
-    this.#index.onMoved = run;
-  }
-
-  static async open(options: BrokerOptions): Promise<Broker> {
-    const broker = new Broker(options);
-    await broker.#recover();
-    return broker;
-  }
-
-  enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
-    tellRefusal(this.#create(input, waiter, item), waiter, item);
-  }
-
-  #create(input: NewTask, waiter: Waiter<Enqueued>, item: number): Refused | undefined {
-    const fault = this.#fault();
-    if (fault !== undefined) return fault;
-    if (input.idempotencyKey !== "" && this.#replay(input, waiter, item)) return undefined;
-    const exceeded = this.quotas.exceededByTask(input.tenantId, input.payloadBytes);
-    if (exceeded !== undefined) return { code: "quota_exceeded", exceeded };
-    const topic = this.#topicOf(input);
-    const priority = topic && allowedPriority(topic, input.priority);
-    if (typeof priority === "object") return priority;
-    const { clock, ids } = this.#options;
-    const nowMs = clock.nowMs();
-    const keepsPayload = isShort(input.payload);
-    const task = enqueue(input, {
-      id: ids.next(nowMs),
-      nowMs,
-      seq: this.#nextSequence(),
-      keepsPayload,
-      maxAttemptsDefault: topic?.policy.maxAttempts ?? this.#options.maxAttemptsDefault,
-      priority,
-    });
-    const change: Change = {
-      before: undefined,
-      after: task,
-      because: "created",
-      reason: "",
-      payload: keepsPayload ? undefined : input.payload,
-      result: undefined,
-      payloadHash: input.payloadHash,
-      // A task behind so many others is claimed too late to be worth keeping in memory.
-      keep: this.#index.queueOf(task).ready(task.priority) < nearMax,
-    };
-    this.#apply([change], waiter, { task, replayed: false }, item);
-    return undefined;
-  }
-
-  claim(claim: Claim): void {
-    const fault = this.#fault();
-    if (fault === undefined) this.claims.claim(claim);
-    else claim.refused(fault);
-  }
-
-  cancelClaim(claim: Claim): void {
-    this.claims.cancel(claim);
-  }
-
-  heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item = 0): void {
-    tellRefusal(this.#extend(of, beat, waiter, item), waiter, item);
-  }
-
-  #extend(
-    of: OwnedTask,
-    { leaseMs, report }: Heartbeat,
-    waiter: Waiter<Extended>,
-    item: number,
-  ): Refused | undefined {
-    const { clock, store } = this.#options;
-    // A heartbeat during a full disk counts in memory; a storage that has failed acknowledges nothing.
-    const fault = store.state === "full" ? undefined : this.#fault();
-    if (fault !== undefined) return fault;
-    const task = this.reads.find(of);
-    if (task === undefined) return { code: "task_unknown" };
-    const ranMs = this.leases.ranMs(task.id);
-    const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs, ranMs, report });
-    if (!outcome.ok) return outcome;
-    if (this.leases.get(task.id) === undefined) {
-      // While memory is rebuilt after a full disk, the lease may only be missing for the moment.
-      return this.#fault() ?? { code: "not_in_progress" };
-    }
-    const change = changeOf(task, outcome.value, "extended");
-    const answer = { untilMs: outcome.value.place.untilMs, isCancelled: task.cancelMs !== 0 };
-    if (store.state === "open") {
-      this.#apply([change], waiter, answer, item);
-    } else {
-      this.#index.apply(change);
-      waiter.durable(answer, item);
-    }
-    return undefined;
-  }
-
-  nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
-    const how = { because: "nacked", reason: request.reason, waiter, item } as const;
-    const refused = this.#return(of, how, (task) =>
-      nack(task, of.owner, request, this.#ruleInput(task)),
-    );
-    tellRefusal(refused, waiter, item);
-  }
-
-  abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
-    const how = { because: "abandoned", reason: "", waiter, item } as const;
-    const refused = this.#return(of, how, (task) =>
-      abandon(task, of.owner, request, this.#ruleInput(task)),
-    );
-    tellRefusal(refused, waiter, item);
-  }
-
-  /** Whether a submission by this owner would be accepted. */
-  mayFinish(of: OwnedTask, how: Submission["how"]): MayFinish {
-    const task = this.reads.find(of);
-    if (task === undefined) return "task_unknown";
-    if (isRepeat(task, of.owner, how)) return { isRepeat: true };
-    const owned = checkOwner(task, of.owner);
-    return owned.ok ? { isRepeat: false } : owned.code;
-  }
-
-  release(of: OwnedTask): void {
-    if (this.store.state !== "open") return;
-    const task = this.reads.find(of);
-    if (task === undefined) return;
-    const { clock } = this.#options;
-    const retention = this.#retentionOf(task);
-    const at = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
-    const outcome = release(task, of.owner, at);
-    if (outcome.ok) this.#apply([changeOf(task, outcome.value, "released")]);
-  }
-
-  submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
-    tellRefusal(this.#finish(of, submission, waiter, item), waiter, item);
-  }
-
-  #finish(
-    of: OwnedTask,
-    given: Submission,
-    waiter: Waiter<Submitted>,
-    item: number,
-  ): Refused | undefined {
-    const fault = this.#fault(true);
-    if (fault !== undefined) return fault;
-    const before = this.reads.find(of);
-    if (before === undefined) return { code: "task_unknown" };
-    if (isRepeat(before, of.owner, given.how)) return this.#repeat(before, waiter, item);
-    const submission = before.result === undefined ? given : withAttached(before, given);
-    const { clock } = this.#options;
-    const retention = this.#retentionOf(before);
-    const keepsResult = isShortResult(submission.result);
-    const outcome = complete(before, of.owner, submission, {
-      nowMs: clock.nowMs(),
-      retention,
-      keepsResult,
-    });
-    if (!outcome.ok) return outcome;
-    const task = outcome.value;
-    const change: Change = {
-      before,
-      after: task,
-      because: "finished",
-      reason: "",
-      payload: undefined,
-      result: keepsResult ? undefined : submission.result,
-      payloadHash: "",
-      keep: false,
-    };
-    const result = resultOf(task, submission.result) as Result;
-    this.#apply([change], waiter, { task, result, repeated: false }, item);
-    return undefined;
-  }
-
-  get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
-    return this.reads.task(tenantId, id);
-  }
-
-  /** Where tasks are, without reading their payloads; "gone" also for tasks that cannot be read. */
-  async placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]> {
-    const tasks = await Promise.all(ids.map((id) => this.reads.settled(tenantId, id)));
-    return tasks.map((task) => (task === undefined ? "gone" : placeOf(task)));
-  }
-
-  outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
-    return this.reads.outcome(tenantId, id);
-  }
-
-  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    return (await this.outcome(tenantId, id))?.result;
-  }
-
-  /** Looks and waits in the same turn: a task that ended before wakes no waiter. */
-  async awaitResult(
-    tenantId: TenantId,
-    id: TaskId,
-    wait: ResultWait,
-  ): Promise<"waited" | "crowded"> {
-    const place = this.reads.find({ tenantId, id })?.place.in;
-    if (place === undefined || place === "done" || place === "dead") return "waited";
-    if (this.results.areCrowded(tenantId)) return "crowded";
-    await this.results.wait({ tenantId, id }, wait);
-    return "waited";
-  }
-
-  /** Adds a file that a worker has stored for its task. */
-  async attach(of: OwnedTask, artifact: Artifact): Promise<Attached> {
-    this.store.assertWritable();
-    const task = this.reads.find(of);
-    if (task === undefined) return { ok: false, code: "task_unknown" };
-    const exceeded = this.quotas.exceededByBytes(of.tenantId, artifact.bytes ?? 0);
-    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const outcome = attach(task, of.owner, artifact, limits.artifactsMax);
-    if (!outcome.ok) return outcome;
-    await this.#applied([changeOf(task, outcome.value, "attached")]);
-    const replaced = attachedTo(task).find(({ name }) => name === artifact.name) ?? null;
-    if (replaced !== null) await this.store.sync();
-    return { ok: true, replaced };
-  }
-
-  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
-    return this.quotas.exceededByBytes(tenantId, bytes);
-  }
-
-  /** Which files a task names. */
-  artifactsOf(id: TaskId): References {
-    const { store } = this;
-    if (!store.holds(id)) return "task is gone";
-    const task = store.task(id);
-    if (task === undefined) return "cannot be read";
-    const hasEnded = task.place.in === "done" || task.place.in === "dead";
-    if (!hasEnded) return attachedTo(task).map(({ url }) => url);
-    const result = store.wholeResult(task);
-    return result === undefined ? "cannot be read" : result.artifacts.map(({ url }) => url);
-  }
-
-  counts(tenantId: TenantId, command: string): Counts {
-    return this.queues.find(tenantId, queueOf(command))?.counts ?? noCounts();
-  }
-
-  /** The queues that are known. Ages cost reads for queues without a claim since the start. */
-  queuesOf(tenantId: TenantId, withAges: boolean): MaybePromise<readonly QueueCounts[]> {
-    const counts = countsOfQueues(this.queues, tenantId, this.#options.clock.nowMs());
-    return withAges ? withOldest(this, tenantId, counts) : counts;
-  }
-
-  /** By the minute for a day, or by the hour for a week, without the current minute or hour. */
-  seriesOf(of: SeriesName): Promise<readonly SeriesPoint[]> {
-    return this.series.points(of);
-  }
-
-  /** All tenants that have tasks which are not completed. */
-  tenants(): readonly TenantId[] {
-    const names = new Set<TenantId>();
-    for (const { tenantId, counts } of this.queues.all()) {
-      if (!isEmpty(counts)) names.add(tenantId);
-    }
-    return [...names];
-  }
-
-  leasesOf(tenantId: TenantId): TenantLeases {
-    return this.leases.workersOf(tenantId);
-  }
-
-  /** Deletes finished tasks of a tenant before their retention ends, the oldest first; answers how many. */
-  async cleanUp({ tenantId, beforeMs, limit }: CleanUp): Promise<number> {
-    const { store } = this;
-    let after: Position | undefined;
-    let deleted = 0;
-    while (deleted < limit) {
-      const expired = await store.expiredWithOwners(after, beforeMs, cleanUpEntries);
-      const tasks = expired
-        .filter((each) => each.tenantId === tenantId)
-        .map(({ id }) => store.task(id))
-        .filter((task) => task?.tenantId === tenantId)
-        .slice(0, limit - deleted) as Task[];
-      if (tasks.length > 0) await this.delete(tasks);
-      deleted += tasks.length;
-      after = expired.at(-1);
-      if (after === undefined || expired.length < cleanUpEntries) break;
-    }
-    return deleted;
-  }
-
-  /** A page of tasks; undefined when too many searches wait for their turn. */
-  find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
-    return this.#search.find(wanted);
-  }
-
-  /** Failures by what they have in common; undefined when too many searches wait for their turn. */
-  failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined> {
-    return findFailureGroups((each) => this.#search.find(each), wanted);
-  }
-
-  /** Why a task is where it is; undefined when it is unknown or belongs to another tenant. */
-  explain(of: TaskOf): Promise<Explained | undefined> {
-    return explain(this, this.#options.clock, of);
-  }
-
-  /** The counts of a queue, and how fast its tasks end. */
-  lookAt(of: QueueName): QueueLook {
-    return lookAt(this.queues, of, this.#options.clock);
-  }
-
-  waitingWorkers(tenantId: TenantId): readonly WaitingWorker[] {
-    return this.claims.waiting.workersOf(tenantId);
-  }
-
-  /** Carries out an action of an administrator on a task. */
-  async act(of: TaskOf, wanted: TaskAction): Promise<Acted> {
-    const task = this.reads.find(of);
-    if (task === undefined) {
-      this.store.assertReadable(of.id);
-      return { ok: false, code: "task_unknown" };
-    }
-    const action = withAllowedPriority((queue) => this.#topicOf(queue), task, wanted);
-    if ("code" in action) return { ok: false, ...action };
-    if (action.kind === "delete") return this.#deleteOne(task);
-    this.store.assertWritable();
-    if (action.kind === "replayAs") return this.#replayAs(task, action.changes);
-    const exceeded = exceededBy(this.quotas, of, action);
-    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const { clock } = this.#options;
-    const retention = this.#retentionOf(task);
-    const input = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
-    // Only memory knows the end of a lease that a restart, a stall or a full disk has prolonged.
-    const seen = action.kind === "cancel" ? this.reads.withLiveLease(task) : task;
-    const decided = decide(seen, action, input);
-    if (!decided.ok) return decided;
-    const { after } = decided.value;
-    if (after === seen) await this.store.whenDurable(of.id);
-    else await this.#applied([{ ...decided.value, before: task }]);
-    return { ok: true, task: after as Task };
-  }
-
-  /** Writes both tasks in one commit, so that neither exists without the other. */
-  async #replayAs(task: Task, { payload, ...rest }: ReplayChanges): Promise<Acted> {
-    const text = payload ?? this.store.payload(task);
-    const payloadBytes = Buffer.byteLength(text);
-    const exceeded = this.quotas.exceededByTask(task.tenantId, payloadBytes);
-    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const { clock, ids } = this.#options;
-    const nowMs = clock.nowMs();
-    const changes = { ...rest, payload: text, payloadBytes };
-    const decided = replayAs(task, changes, {
-      id: ids.next(nowMs),
-      nowMs,
-      seq: this.#nextSequence(),
-      keepsPayload: isShort(text),
-    });
-    if (!decided.ok) return decided;
-    await this.#applied(decided.value.changes);
-    return { ok: true, task: decided.value.task };
-  }
-
-  async #deleteOne(task: Task): Promise<Acted> {
-    const { place } = task;
-    if (place.in !== "dead" && place.in !== "done") return { ok: false, code: "not_ended" };
-    await this.delete([task]);
-    return { ok: true, task };
-  }
-
-  /** Claims pass the queue over until it is resumed; undefined resumes it. */
-  async pause(of: QueueName, pause: QueuePause | undefined): Promise<void> {
-    this.store.assertWritable();
-    const queue = this.queues.queue(of.tenantId, of.name);
-    const { done } = this.store.commitRecords([writeOfPause(of, pause)]);
-    // Takes effect now, like every decision; when a full disk undoes it, memory is rebuilt.
-    queue.pause = pause;
-    this.#index.onMoved?.(queue);
-    if (pause === undefined) this.claims.serve(queue);
-    await done;
-  }
-
-  pausesOf(tenantId: TenantId): readonly PausedQueue[] {
-    const found: PausedQueue[] = [];
-    for (const { name: queue, pause } of this.queues.ofTenant(tenantId)) {
-      if (pause !== undefined) found.push({ queue, ...pause });
-    }
-    return found;
-  }
-
-  /** Gives a queue a policy, or changes the policy of the queue. */
-  async putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic> {
-    const before = this.queues.find(of.tenantId, of.name)?.topic;
-    const topic = nextTopic(of, before, { policy, nowMs: this.#options.clock.nowMs() });
-    await this.adoptTopic(topic);
-    return { topic, isNew: before === undefined };
-  }
-
-  /** Stores a topic that another shard decided, unless the topic here is newer. */
-  async adoptTopic(topic: Topic): Promise<void> {
-    this.store.assertWritable();
-    const queue = this.queues.queue(topic.tenantId, topic.name);
-    if ((queue.topic?.version ?? 0) > topic.version) return;
-    const { done } = this.store.commitRecords([writeOfTopic(topic)]);
-    // Takes effect now, like every decision; when a full disk undoes it, memory is rebuilt.
-    this.#setTopic(queue, topic);
-    await done;
-  }
-
-  async deleteTopic(of: QueueName): Promise<void> {
-    this.store.assertWritable();
-    const queue = this.queues.find(of.tenantId, of.name);
-    const { done } = this.store.commitRecords([removalOfTopic(of)]);
-    if (queue !== undefined) this.#setTopic(queue, undefined);
-    await done;
-  }
-
-  #setTopic(queue: QueueState, topic: Topic | undefined): void {
-    this.queues.setTopic(queue, topic);
-    this.#index.onMoved?.(queue);
-    // The topic may allow more leases now.
-    this.claims.serve(queue);
-  }
-
-  topicsOf(tenantId: TenantId): readonly Topic[] {
-    return [...this.queues.ofTenant(tenantId)].flatMap(({ topic }) => topic ?? []);
-  }
-
-  /** What administrators decided about failure groups. */
-  triageOf(tenantId: TenantId): Promise<readonly Triage[]> {
-    return this.store.triageOf(tenantId);
-  }
-
-  /** Undefined opens the group again. */
-  async setTriage(tenantId: TenantId, group: string, triage: Triage | undefined): Promise<void> {
-    this.store.assertWritable();
-    const write =
-      triage === undefined ? removalOfTriage(tenantId, group) : writeOfTriage(tenantId, triage);
-    await this.store.commitRecords([write]).done;
-  }
-
-  allTopics(): readonly Topic[] {
-    return [...this.queues.all()].flatMap(({ topic }) => topic ?? []);
-  }
-
-  watchWork(hear: ((queue: QueueWork) => void) | undefined): void {
-    this.#index.onMoved = hear;
-  }
-
-  work({ tenantId, name }: QueueName): QueueWork | undefined {
-    return this.queues.find(tenantId, name);
-  }
-
-  worksOf(tenantId: TenantId): Iterable<QueueWork> {
-    return this.queues.ofTenant(tenantId);
-  }
-
-  /** Writes a backup into a directory of the server. */
-  async backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]> {
-    return [await writeBackup(this.store, wanted)];
-  }
-
-  /** Without several shards, one store holds tasks and control records. */
-  readBackup({ since }: BackupReading): AsyncGenerator<Buffer> {
-    return readBackup(this.store, { store: "control", since: since["control"] });
-  }
-
-  isCrowded(tenantId: TenantId): boolean {
-    return this.claims.waiting.areCrowded(tenantId);
-  }
-
-  exceededByLease(tenantId: TenantId): Exceeded | undefined {
-    return this.quotas.exceededByLease(tenantId);
-  }
-
-  get state(): EngineState {
-    return this.store.state;
-  }
-
-  get isPartial(): boolean {
-    return false;
-  }
-
-  get isOverloaded(): boolean {
-    return this.store.isOverloaded;
-  }
-
-  /** Takes the task back from its worker, because its lease has ended. */
-  expire(id: TaskId): void {
-    this.store.assertWritable();
-    const task = this.store.task(id);
-    const ranMs = this.leases.ranMs(id);
-    const outcome = task && expireLease(task, { ...this.#ruleInput(task), ranMs });
-    if (task === undefined || !outcome?.ok) {
-      this.leases.remove(id);
-      return;
-    }
-    const isTimeout = outcome.value.task.trail?.attempts.at(-1)?.outcome === "timed_out";
-    this.#apply(this.#comeBack(task, outcome.value, "expired", isTimeout ? timedOut : ""));
-  }
-
-  /** Ends tasks that no worker began in time; skips tasks that do not wait any more. */
-  lapse(ids: readonly TaskId[]): Promise<void> {
-    this.store.assertDeletable();
-    const nowMs = this.#options.clock.nowMs();
-    const changes: Change[] = [];
-    for (const id of ids) {
-      const before = this.store.task(id);
-      const outcome = before && lapse(before, { nowMs, retention: this.#retentionOf(before) });
-      if (!outcome?.ok) continue;
-      changes.push({ ...changeOf(before, outcome.value, "lapsed"), keep: false });
-    }
-    return this.#applied(changes);
-  }
-
-  /** Makes these delayed tasks ready in one commit; skips tasks that have another position now. */
-  promote(due: readonly Position[]): Promise<void> {
-    const { clock, store } = this.#options;
-    store.assertWritable();
-    const changes: Change[] = [];
-    for (const { id, number: dueMs } of due) {
-      const before = store.task(id);
-      if (before?.place.in !== "delayed" || before.place.dueMs !== dueMs) continue;
-      const outcome = promote(before, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
-      if (outcome.ok) changes.push(changeOf(before, outcome.value, "promoted"));
-    }
-    return this.#applied(changes);
-  }
-
-  /** Removes tasks that have ended, with everything that belongs to them, in one commit. */
-  async delete(tasks: readonly Task[]): Promise<void> {
-    this.store.assertDeletable();
-    // The files are listed before the tasks that name them are gone, and removed after that is durable.
-    const removeFiles = this.#options.prepareRemoval(tasks.map(({ id }) => id));
-    const changes: Change[] = [];
-    for (const id of new Set(tasks.map((task) => task.id))) {
-      // The task may have been deleted since it was read.
-      const task = this.store.task(id);
-      if (task?.place.in !== "dead" && task?.place.in !== "done") continue;
-      changes.push(changeOf(task, undefined, "deleted"));
-    }
-    await this.#applied(changes);
-    await this.store.sync();
-    await removeFiles();
-  }
-
-  /** Ends all waits, for a shutdown. */
-  stopWaiting(): void {
-    this.claims.waiting.finishAll();
-    this.results.finishAll();
-  }
-
-  async #recover(): Promise<void> {
-    this.claims.restart();
-    this.#sequence = Math.max(this.#sequence, await this.#index.recover(this.store));
-    await this.webhooks.recover();
-    if (this.#index.onMoved !== undefined) {
-      for (const queue of this.queues.all()) this.#index.onMoved(queue);
-    }
-    for (const listener of this.onRecovered) listener();
-  }
-
-  /** Why the store accepts no writes now; with `isAnEnd`, why it does not accept the end of a task either. */
-  #fault(isAnEnd = false): FaultError | undefined {
-    if (this.store.state === "open") return undefined;
-    try {
-      if (isAnEnd) this.store.assertDeletable();
-      else this.store.assertWritable();
-      return undefined;
-    } catch (error) {
-      if (error instanceof FaultError) return error;
-      throw error;
-    }
-  }
-
-  #nextSequence(): number {
-    this.#sequence += 1;
-    return this.#sequence;
-  }
-
-  /** Undefined for most queues. */
-  #topicOf({ tenantId, command }: Pick<Task, "tenantId" | "command">): Topic | undefined {
-    if (this.queues.topics === 0) return undefined;
-    return this.queues.find(tenantId, queueOf(command))?.topic;
-  }
-
-  #retentionOf(task: Task): Retention {
-    const { retention } = this.#options;
-    const seconds = this.#topicOf(task)?.policy.retentionSeconds ?? 0;
-    return seconds === 0 ? retention : { ...retention, doneMs: seconds * 1000 };
-  }
-
-  #ruleInput(task: Task): {
-    nowMs: number;
-    seq: number;
-    draw: number;
-    policy: RetryPolicy;
-    retention: Retention;
-  } {
-    const { clock, draw, policy } = this.#options;
-    const retention = this.#retentionOf(task);
-    return { nowMs: clock.nowMs(), seq: this.#nextSequence(), draw: draw(), policy, retention };
-  }
-
-  /** A worker gives a task back. */
-  #return(
-    of: OwnedTask,
-    how: {
-      readonly because: Cause;
-      readonly reason: string;
-      readonly waiter: Waiter<Returned>;
-      readonly item: number;
-    },
-    decide: (task: Task) => Outcome<Returned, TaskRefusal>,
-  ): Refused | undefined {
-    const { because, reason, waiter, item } = how;
-    const fault = this.#fault();
-    if (fault !== undefined) return fault;
-    const task = this.reads.find(of);
-    if (task === undefined) return { code: "task_unknown" };
-    const outcome = decide(task);
-    if (!outcome.ok) return outcome;
-    const changes = this.#comeBack(task, outcome.value, because, reason);
-    this.#apply(changes, waiter, outcome.value, item);
-    return undefined;
-  }
-
-  #comeBack(before: Task, { task, buried }: Returned, because: Cause, reason = ""): Change[] {
-    const change = changeOf(before, task, because, reason);
-    if (!buried) return [change];
-    const copy = this.#copyOf(task);
-    return [{ ...change, keep: false }, ...(copy === undefined ? [] : [copy])];
-  }
-
-  /** A copy of a dead letter for the queue that the topic names. A copy is not copied again. */
-  #copyOf(dead: Task): Change | undefined {
-    const command = this.#topicOf(dead)?.policy.deadLetterTopicRef ?? "";
-    if (command === "" || dead.repairs?.isCopy || dead.place.in !== "dead") return undefined;
-    const payload = this.store.wholePayload(dead);
-    if (payload === undefined) return undefined;
-    const { tenantId, traceParent, traceState, priority } = dead;
-    const topic = this.#topicOf({ tenantId, command });
-    const { clock, ids, maxAttemptsDefault } = this.#options;
-    const nowMs = clock.nowMs();
-    const keepsPayload = isShort(payload);
-    const given = { tenantId, command, priority, traceParent, traceState, payload };
-    const none = { webhook: "", idempotencyKey: "", payloadHash: "", visibleMs: undefined };
-    const task = enqueue(
-      {
-        ...given,
-        ...none,
-        payloadBytes: Buffer.byteLength(payload),
-        maxAttempts: topic?.policy.maxAttempts ?? maxAttemptsDefault ?? dead.maxAttempts,
-        extras: undefined,
-      },
-      {
-        id: ids.next(nowMs),
-        nowMs,
-        seq: this.#nextSequence(),
-        keepsPayload,
-        priority: topic && nearestPriority(topic, priority),
-      },
-    );
-    const linked = { ...task, repairs: { ...noRepairs, replayOf: dead.id, isCopy: true } };
-    const change = changeOf(undefined, linked, "created");
-    return keepsPayload ? change : { ...change, payload };
-  }
+import type { Webhooks } from "./webhooks.ts";
+
+/** Verbs that are not on the path of every task; see the methods of the class for their meaning. */
+type Asked = Offered<
+  Pick<
+    ShardBroker,
+    | keyof typeof brokerRouting
+    | "act"
+    | "attach"
+    | "cleanUp"
+    | "deleteTopic"
+    | "entryOf"
+    | "explain"
+    | "putTopic"
+  >
+>;
+type AskedSchedules = Offered<Pick<Schedules, keyof typeof scheduleRouting>>;
+type AskedWebhooks = Offered<Pick<Webhooks, keyof typeof webhookRouting | "changeSecrets">>;
+
+export interface Broker extends Asked {
+  /** Whether the storage accepts changes; of several shards the best state, since each refuses only its own calls. */
+  readonly state: EngineState;
+  /** Changes have arrived faster than they can be written for so long that memory fills. */
+  readonly isOverloaded: boolean;
+  /** A shard does not answer, so its tasks are missing in counts. */
+  readonly isPartial: boolean;
+  /** The state of each shard; empty without shards. */
+  readonly shards: readonly ShardState[];
+
+  enqueue(input: NewTask, waiter: Waiter<Enqueued>, item?: number): void;
+  claim(claim: Claim): void;
+  /** Ends the wait of a claim whose caller has gone. */
+  cancelClaim(claim: Claim): void;
+  heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item?: number): void;
+  nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item?: number): void;
+  abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item?: number): void;
+  submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item?: number): void;
+  /** Takes back a claimed task whose worker was gone before the task could be sent. */
+  release(of: OwnedTask): void;
+
+  /** The durable state of the task; undefined when it is unknown or belongs to another tenant. */
+  get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined>;
+  /** Undefined when the task is unknown or belongs to another tenant. */
+  outcome(tenantId: TenantId, id: TaskId): Promise<TaskAndResult | undefined>;
+  /** Undefined while the task has no result. */
+  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined>;
+  /** Resolves when the task may have a result, the time is up or the reader goes away. */
+  awaitResult(tenantId: TenantId, id: TaskId, wait: ResultWait): Promise<"waited" | "crowded">;
+
+  /** What so many more bytes of the tenant would exceed. */
+  exceededByBytes(tenantId: TenantId, bytes: number): MaybePromise<Exceeded | undefined>;
+  /** Which workers of the tenant wait for tasks. */
+  waitingWorkers(tenantId: TenantId): readonly WaitingWorker[];
+  /** Results that are posted to URLs. */
+  readonly webhooks: AskedWebhooks;
+  /** Tasks that come back. */
+  readonly schedules: AskedSchedules;
 
   /**
-   * The only way to change tasks: writes to the store, updates memory and serves waiting claims. Observers and
-   * the waiter are notified when the changes are durable.
+   * Calls back with queues whose tasks have moved, before that is durable; undefined stops the calls. A call is a
+   * hint to ask for work.
    */
-  #apply<Answer>(
-    changes: readonly Change[],
-    waiter?: Waiter<Answer>,
-    answer?: Answer,
-    item = 0,
-  ): void {
-    const group = this.store.commit(changes);
-    if (group !== this.#group) {
-      this.#group = group;
-      this.#outcome = new GroupOutcome(this.#observe);
-      group.wait(this.#outcome);
-    }
-    const outcome = this.#outcome;
-    // Added before serving claims adds changes that follow from these.
-    for (let at = 0; at < changes.length; at++) outcome.add(changes[at] as Change);
-    if (waiter !== undefined) outcome.answer(waiter, answer as Answer, item);
-    if (changes.length === 1) {
-      const change = changes[0] as Change;
-      this.#serve(change, this.#index.apply(change));
-      return;
-    }
-    const queues = changes.map((change) => this.#index.apply(change));
-    // Served after all changes are in memory, so that a waiting claim gets the best task and not the first.
-    for (const [at, change] of changes.entries()) {
-      this.#serve(change, queues[at] as ReturnType<MemoryIndex["apply"]>);
-    }
-  }
+  watchWork(hear: ((queue: QueueWork) => void) | undefined): void;
+  /** The work of a queue as far as this broker has heard; undefined when there is none. */
+  work(of: QueueName): QueueWork | undefined;
+  worksOf(tenantId: TenantId): Iterable<QueueWork>;
 
-  #serve({ before, after }: Change, queue: ReturnType<MemoryIndex["apply"]>): void {
-    if (after?.place.in === "ready") this.claims.serve(queue);
-    else if (queue.isLimited && before?.place.in === "leased") this.claims.serve(queue);
-    if (this.quotas.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
-  }
+  /** A backup of every shard, one after the other, as bytes for a client that stores them elsewhere. */
+  readBackup(reading: BackupReading): AsyncGenerator<Buffer>;
 
-  /** Resolves when the changes are durable. */
-  #applied(changes: readonly Change[]): Promise<void> {
-    if (changes.length === 0) return Promise.resolve();
-    return new Promise((resolve, reject) => {
-      this.#apply(changes, { durable: () => resolve(), refused: reject }, undefined);
-    });
-  }
-
-  readonly #observe: Observe = (change) => {
-    const place = change.after?.place.in;
-    if (place === "done" || place === "dead") this.results.wake((change.after as Task).id);
-    this.#options.observe(change);
-  };
-
-  #repeat(task: Task, waiter: Waiter<Submitted>, item: number): Refused | undefined {
-    const result = unlessDamaged(() => this.store.result(task));
-    if (result === undefined) return { code: "not_in_progress" };
-    if (result instanceof FaultError) return result;
-    this.#answerWhenDurable(task, waiter, { task, result, repeated: true }, item);
-    return undefined;
-  }
-
-  /** Answers with the task that has the idempotency key; false when there is none. */
-  #replay(input: NewTask, waiter: Waiter<Enqueued>, item: number): boolean {
-    const { tenantId, idempotencyKey } = input;
-    const entry = unlessDamaged(() => this.store.idempotency(tenantId, idempotencyKey));
-    if (entry === undefined) return false;
-    if (entry instanceof FaultError) {
-      waiter.refused(entry, item);
-      return true;
-    }
-    const { payloadHash } = input;
-    const match = matchIdempotency(entry, { queue: queueOf(input.command), payloadHash });
-    if (!match.ok) {
-      waiter.refused(match, item);
-      return true;
-    }
-    const task = this.store.task(match.value);
-    if (task === undefined) {
-      // A task that exists but cannot be read must not be replaced by another.
-      const damage = unlessDamaged(() => this.store.assertReadable(match.value));
-      if (damage instanceof FaultError) waiter.refused(damage, item);
-      return damage instanceof FaultError;
-    }
-    const answer = { task: this.reads.withLiveLease(task), replayed: true };
-    this.#answerWhenDurable(task, waiter, answer, item);
-    return true;
-  }
-
-  #answerWhenDurable<Answer>(
-    { id }: Task,
-    waiter: Waiter<Answer>,
-    answer: Answer,
-    item: number,
-  ): void {
-    const done = this.store.whenDurable(id);
-    if (done === undefined) {
-      waiter.durable(answer, item);
-      return;
-    }
-    done.then(
-      () => waiter.durable(answer, item),
-      (why: Refused) => waiter.refused(why, item),
-    );
-  }
+  /** Whether so many claims wait that the tenant may not have another waiting claim. */
+  isCrowded(tenantId: TenantId): boolean;
+  /** What one more lease of the tenant would exceed. */
+  exceededByLease(tenantId: TenantId): Exceeded | undefined;
+  /** Ends all waits, for a shutdown. */
+  stopWaiting(): void;
 }
 
-/** Returns the fault when the read finds damage. */
-function unlessDamaged<Value>(read: () => Value): Value | FaultError {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof FaultError && error.code === "corrupt") return error;
-    throw error;
-  }
+export interface PutTopic {
+  readonly topic: Topic;
+  readonly isNew: boolean;
 }
 
-function tellRefusal(refused: Refused | undefined, waiter: Waiter<never>, item: number): void {
-  if (refused !== undefined) waiter.refused(refused, item);
+export interface QueueWork extends QueueName {
+  /** Tasks that are ready. */
+  readonly readyTotal: number;
+  /** The highest priority that has tasks to claim; -1 when nothing can be claimed. */
+  readonly topPriority: number;
+}
+
+export interface ShardState {
+  readonly shard: number;
+  readonly state: EngineState;
+  /** Why the shard accepts no changes. */
+  readonly error: string | undefined;
+}
+
+export interface Heartbeat {
+  readonly leaseMs: number;
+  /** The progress and log lines that the worker reports. */
+  readonly report?: Report | undefined;
+}
+
+export interface Extended {
+  readonly untilMs: number;
+  /** The task was cancelled; its worker should stop. */
+  readonly isCancelled: boolean;
+}
+
+export interface AbandonRequest {
+  readonly interrupted: boolean;
+}
+
+export type Attached =
+  /** The file of the same name that was replaced. */
+  | { readonly ok: true; readonly replaced: Artifact | null }
+  | { readonly ok: false; readonly code: TaskRefusal | "too_many_artifacts" }
+  | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
+
+export type FoundPlace = TaskPlace | "gone";
+
+export type MayFinish = { readonly isRepeat: boolean } | TaskRefusal;
+
+export interface ResultWait {
+  readonly waitMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface QueueCounts {
+  /** The queue's name: the command in lower case. */
+  readonly queue: string;
+  readonly counts: Counts;
+  /** An estimate for the last minute. */
+  readonly flow: Flow;
+  /** When the oldest ready task was created; undefined when none is ready, and without ages. */
+  readonly oldestMs: number | undefined;
+}
+
+/** The leases of a worker. */
+export interface WorkerLeases {
+  readonly workerId: WorkerId;
+  readonly leases: number;
+  /** When the oldest of its leases began, and when it last claimed or extended one of them. */
+  readonly oldestMs: number;
+  readonly seenMs: number;
+}
+
+export interface TenantLeases {
+  readonly workers: readonly WorkerLeases[];
+  /** There are more leases than were looked at. */
+  readonly isPartial: boolean;
+}
+
+export interface CleanUp {
+  readonly tenantId: TenantId;
+  readonly beforeMs: number;
+  readonly limit: number;
+}
+
+export interface WantedTasks {
+  readonly tenantId: TenantId;
+  readonly filter: TaskFilter;
+  readonly order: TaskOrder;
+  /** `next` of the previous page; empty for the first page. */
+  readonly after: string;
+  readonly limit: number;
+}
+
+export type TaskOrder = "newest" | "oldest";
+
+export interface FoundTasks {
+  readonly tasks: readonly Task[];
+  /** How many tasks were looked at. */
+  readonly scanned: number;
+  /** Where the next page begins; undefined after the last page. */
+  readonly next: string | undefined;
+  /** The number of matches, where a counter has it. */
+  readonly total: number | undefined;
 }

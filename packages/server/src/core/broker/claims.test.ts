@@ -25,14 +25,15 @@ import {
 } from "../../../test/broker-world.ts";
 import { countsKey, pendingPrefix, queuePrefix, sortable, taskKey } from "../store/keys.ts";
 import { taskRows } from "../store/task-rows.ts";
-import type { Broker } from "./broker.ts";
+import { QueueState } from "./queue-state.ts";
+import type { ShardBroker } from "./shard-broker.ts";
 
 /** How many tasks all windows together may hold. */
 const windowsEntriesMax = 1_048_576;
 
 async function setup(
   options: BrokerWorldOptions = {},
-): Promise<{ world: BrokerWorld; broker: Broker }> {
+): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
   const world = new BrokerWorld(options);
   return { world, broker: await world.open() };
 }
@@ -409,4 +410,94 @@ test("a bucket that is many times the window survives a restart and is delivered
   }
   assert.deepEqual(await claimIds(next), []);
   assert.deepEqual(sorted(countsInMemory(next)), sorted(await countedKeys(next.store)));
+});
+
+test("S8: a claim for any queue keeps the order while queues change, are paused and are read again", async () => {
+  const { world, broker: first } = await setup({ seed: 7 });
+  let broker = first;
+  /** What is ready, as `priority, sequence` orders it: tasks of one priority come in the order of arrival. */
+  const ready: { id: TaskId; command: string; priority: number }[] = [];
+  const paused = new Set<string>();
+  const random = world.random.fork("steps");
+  const below = (end: number): number => Math.floor(random.next() * end);
+  for (let step = 0; step < 600; step += 1) {
+    const what = below(10);
+    if (what < 5) {
+      const fields = { command: `c${below(12)}`, priority: below(3) };
+      ready.push({ ...(await enqueue(broker, fields)), ...fields });
+    } else if (what < 6) {
+      const name = `c${below(12)}`;
+      const pause = paused.has(name) ? undefined : { atMs: 0, by: "", reason: "" };
+      await broker.pause({ tenantId: acme, name }, pause);
+      if (pause === undefined) paused.delete(name);
+      else paused.add(name);
+    } else if (what < 7 && step % 5 === 0) {
+      broker = await world.reopen(broker);
+    } else {
+      const commands = what === 7 ? [`c${below(12)}`, `c${below(12)}`] : undefined;
+      const count = 1 + below(4);
+      const open = ready.filter(
+        ({ command }) => !paused.has(command) && (commands?.includes(command) ?? true),
+      );
+      const expected = open.toSorted((a, b) => b.priority - a.priority).slice(0, count);
+      const ids = await claimIds(broker, { commands, count });
+      // A claim ends early when a head has to be read; what it has got is in order.
+      assert.deepEqual(
+        ids,
+        expected.slice(0, ids.length).map(({ id }) => id),
+      );
+      assert.equal(ids.length === 0, expected.length === 0);
+      for (const id of ids)
+        ready.splice(
+          ready.findIndex((each) => each.id === id),
+          1,
+        );
+    }
+  }
+});
+
+/** So many queues with two tasks each. */
+async function manyQueues(broker: ShardBroker, count: number): Promise<void> {
+  const names = Array.from({ length: count * 2 }, (_, n) => `q${n % count}`);
+  await Promise.all(names.map((command) => enqueue(broker, { command })));
+}
+
+test("a claim for any queue reads a few of many queues at a time", async () => {
+  const { world, broker } = await setup();
+  await manyQueues(broker, 2000);
+  const next = await world.reopen(broker);
+  const { store } = next;
+  const read = store.readyAfter.bind(store);
+  let open = 0;
+  let most = 0;
+  store.readyAfter = async (...from) => {
+    open += 1;
+    most = Math.max(most, open);
+    const found = await read(...from);
+    open -= 1;
+    return found;
+  };
+  const [claimed] = await claim(next, { commands: undefined, count: 256 });
+  assert.equal(claimed?.task.command, "q0");
+  assert.ok(most <= 64, `${most} queues are read at the same time`);
+});
+
+test("a claim for any queue looks at few of many queues", async (t) => {
+  const { broker } = await setup();
+  await manyQueues(broker, 5000);
+  await claim(broker, { commands: undefined });
+  const top = Object.getOwnPropertyDescriptor(QueueState.prototype, "topPriority");
+  assert.ok(top?.get !== undefined);
+  const { get } = top;
+  let looks = 0;
+  t.after(() => Object.defineProperty(QueueState.prototype, "topPriority", top));
+  Object.defineProperty(QueueState.prototype, "topPriority", {
+    ...top,
+    get() {
+      looks += 1;
+      return get.call(this);
+    },
+  });
+  assert.equal((await claim(broker, { commands: undefined, count: 256 })).length, 256);
+  assert.ok(looks < 256 * 8, `looked ${looks} times`);
 });

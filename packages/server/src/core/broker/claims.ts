@@ -19,6 +19,7 @@ import type { Clock } from "../clock.ts";
 import type { Position, Store } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
 import { QueueState, type Queues, type TenantState } from "./queue-state.ts";
+import { ReadyOrder } from "./ready-order.ts";
 import type { TenantQuotas } from "./tenant-quotas.ts";
 import type { ClaimedTask } from "./verbs.ts";
 import { WaitingClaims } from "./waiting-claims.ts";
@@ -44,6 +45,11 @@ interface Take {
 const refillEntries = 4096;
 const firstRefillEntries = 128;
 const refillBelow = 1024;
+/** A claim for any queue reads so many queues at a time, and so few entries of each when there are many. */
+const unreadQueuesMax = 64;
+const unreadEntries = 1024;
+/** Refills under way that no claim waits for yet. */
+const refillsAheadMax = 32;
 /** All payloads of one claim together, so that clients can take the answer. */
 const claimBytesMax = 3 * 1024 * 1024;
 /** How many tasks past their time to live a claim ends before it waits until that is durable. */
@@ -67,6 +73,7 @@ export class Claims {
   readonly #parts: ClaimsParts;
   /** Grows when memory is rebuilt, so that the results of an older scan are dropped. */
   #generation = 0;
+  #refillsAhead = 0;
 
   constructor(parts: ClaimsParts) {
     this.#parts = parts;
@@ -200,11 +207,11 @@ export class Claims {
   }
 
   /** Takes one of the requested tasks; a promise has to be awaited before the next try. */
-  #takeNext(requested: readonly QueueState[], take: Take): "more" | "nothing" | Promise<void> {
+  #takeNext(requested: Requested, take: Take): "more" | "nothing" | Promise<void> {
     const pick = topOf(requested);
     if (pick === undefined) return "nothing";
     if (pick.queue.window(pick.priority).headSeq === undefined) {
-      return this.#refillAll(requested, pick.priority);
+      return this.#readHeads(requested, pick.priority);
     }
     const taken = this.#takeReady(pick, take.nowMs);
     if (taken instanceof Promise) return this.#lapsed(taken, take);
@@ -231,9 +238,9 @@ export class Claims {
     if (queue.isLimited) queue.reserve(1);
   }
 
-  #requested({ tenantId, queues: names }: Claim): readonly QueueState[] {
+  #requested({ tenantId, queues: names }: Claim): Requested {
     const { queues } = this.#parts;
-    if (names === undefined) return [...queues.ofTenant(tenantId)];
+    if (names === undefined) return queues.findTenant(tenantId)?.inOrder() ?? noQueues;
     if (names.length === 1) {
       const queue = queues.find(tenantId, names[0] as string);
       return queue === undefined ? noQueues : queue.alone;
@@ -261,8 +268,7 @@ export class Claims {
     // Read ahead; tasks that are claimed before they were read are read one by one.
     if (brought.length > 0) store.readAhead(brought).catch(() => {});
     if (window.size < refillBelow && queue.ready(priority) > window.size + 1) {
-      // A claim that needs the refill reads again and reports the failure.
-      this.#refill(queue, priority).catch(() => {});
+      this.#refillAhead(queue, priority);
     }
     if (taken === undefined) return undefined;
     const isThere = task?.place.in === "ready" && task.place.seq === taken.number;
@@ -283,25 +289,45 @@ export class Claims {
     return place?.in === "ready" && place.seq === number;
   }
 
-  /** Refills every queue that may have the next task and has none in memory. */
-  #refillAll(queues: readonly QueueState[], priority: number): Promise<void> {
-    const reading = queues
-      .filter((queue) => queue.ready(priority) > 0 && queue.window(priority).size === 0)
-      .map((queue) => this.#refill(queue, priority));
+  /**
+   * Reads the heads of queues that may have the next task and have none in memory. Of many queues only some are read
+   * at a time, so that other callers get their turns; the claim comes back for the rest.
+   */
+  #readHeads(requested: Requested, priority: number): Promise<void> {
+    const queues =
+      requested instanceof ReadyOrder
+        ? requested.unread(unreadQueuesMax)
+        : requested.filter(
+            (queue) => queue.ready(priority) > 0 && queue.window(priority).size === 0,
+          );
+    const entries = Math.min(firstRefillEntries, Math.ceil(unreadEntries / queues.length));
+    const reading = queues.map((queue) => this.#refill(queue, priority, entries));
     return Promise.all(reading).then(() => {});
   }
 
-  #refill(queue: QueueState, priority: number): Promise<void> {
+  /** Refills a window before it is empty, unless many others are being refilled. */
+  #refillAhead(queue: QueueState, priority: number): void {
+    if (this.#refillsAhead >= refillsAheadMax || queue.refills[priority] !== undefined) return;
+    this.#refillsAhead += 1;
+    const ended = (): void => {
+      this.#refillsAhead -= 1;
+    };
+    // A claim that needs the refill reads again and reports the failure.
+    this.#refill(queue, priority, firstRefillEntries).then(ended, ended);
+  }
+
+  /** `firstEntries` are read when nothing of the window was in memory yet. */
+  #refill(queue: QueueState, priority: number, firstEntries: number): Promise<void> {
     const running = queue.refills[priority];
     if (running !== undefined) return running;
-    const refill = this.#readNext(queue, priority).finally(() => {
+    const refill = this.#readNext(queue, priority, firstEntries).finally(() => {
       queue.refills[priority] = undefined;
     });
     queue.refills[priority] = refill;
     return refill;
   }
 
-  async #readNext(queue: QueueState, priority: number): Promise<void> {
+  async #readNext(queue: QueueState, priority: number, firstEntries: number): Promise<void> {
     const { store, queues } = this.#parts;
     const generation = this.#generation;
     const window = queue.window(priority);
@@ -310,7 +336,7 @@ export class Claims {
     // The exact count keeps the scan from walking over the deleted keys behind the last live key.
     const onDisk = queue.ready(priority) - window.size;
     const isFirst = window.coveredTo === 0;
-    const most = isFirst ? firstRefillEntries : refillEntries;
+    const most = isFirst ? firstEntries : refillEntries;
     const limit = Math.min(most, queues.refillRoom, onDisk);
     const bucket = { name: queue.name, tenantId: queue.tenantId, priority };
     const found = await store.readyAfter(bucket, window.coveredTo, limit);
@@ -326,12 +352,22 @@ export class Claims {
     const reached = found.length < onDisk ? last.number : newest;
     const there = haveLeft ? found.filter((each) => this.#isReady(each)) : found;
     window.endRefill(there, reached);
+    queue.headChanged();
     queues.windowEntries += there.length;
   }
 }
 
+/** The queues of a claim: by name, or all of the tenant's in order. */
+type Requested = readonly QueueState[] | ReadyOrder;
+
 /** The queue and priority whose oldest task comes first; its window may have to be read. */
-export function topOf(queues: readonly QueueState[]): Pick | undefined {
+function topOf(requested: Requested): Pick | undefined {
+  if (!(requested instanceof ReadyOrder)) return topOfNamed(requested);
+  const queue = requested.first();
+  return queue && { queue, priority: queue.topPriority };
+}
+
+function topOfNamed(queues: readonly QueueState[]): Pick | undefined {
   let best: QueueState | undefined;
   let priority = -1;
   let bestSeq = Number.POSITIVE_INFINITY;

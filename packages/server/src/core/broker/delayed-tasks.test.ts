@@ -18,11 +18,11 @@ import {
   runDue,
   sorted,
 } from "../../../test/broker-world.ts";
-import type { Broker } from "./broker.ts";
+import type { ShardBroker } from "./shard-broker.ts";
 
 async function setup(
   options: BrokerWorldOptions = {},
-): Promise<{ world: BrokerWorld; broker: Broker; inMs: (ms: number) => number }> {
+): Promise<{ world: BrokerWorld; broker: ShardBroker; inMs: (ms: number) => number }> {
   const world = new BrokerWorld(options);
   return { world, broker: await world.open(), inMs: (ms) => world.clock.nowMs() + ms };
 }
@@ -30,7 +30,7 @@ async function setup(
 /** Lets time pass in steps, as the ticker sees it, and returns what became ready, in order. */
 async function pass(
   world: BrokerWorld,
-  broker: Broker,
+  broker: ShardBroker,
   ms: number,
   stepMs = 100,
 ): Promise<string[]> {

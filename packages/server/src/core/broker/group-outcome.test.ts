@@ -12,7 +12,7 @@ import {
   submit,
   success,
 } from "../../../test/broker-world.ts";
-import { GroupOutcome } from "./group-outcome.ts";
+import { GroupAnswers } from "./group-answers.ts";
 import type { Waiter } from "./verbs.ts";
 
 function change(name: string): Change {
@@ -22,11 +22,11 @@ function change(name: string): Change {
 /** Everything that anybody is told, in order. */
 function setup(): {
   told: string[];
-  outcome: GroupOutcome;
+  outcome: GroupAnswers;
   waiter: (name: string, then?: () => void) => Waiter<string>;
 } {
   const told: string[] = [];
-  const outcome = new GroupOutcome(({ after }) => {
+  const outcome = new GroupAnswers(({ after }) => {
     told.push(`changed ${after?.id}`);
     if (after?.id.includes("broken")) throw new Error(`observer of ${after.id}`);
   });

@@ -5,7 +5,7 @@
 import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import { type HeapItem, IndexedHeap } from "../indexed-heap.ts";
-import type { TenantLeases, WorkerLeases } from "./queue.ts";
+import type { TenantLeases, WorkerLeases } from "./broker.ts";
 
 export interface Lease extends HeapItem {
   readonly id: TaskId;
@@ -115,10 +115,12 @@ export class Leases {
     this.#announce(lease);
   }
 
-  /** How long the attempt has run, without the time in which the server did not run. */
-  ranMs(id: TaskId): number {
+  /** How long the attempt has run, without the time in which the server did not run, and how long its lease lasts. */
+  timesOf(id: TaskId): { readonly ranMs: number; readonly leftMs: number } {
     const lease = this.#byId.get(id);
-    return lease === undefined ? 0 : this.#clock.monotonicMs() - lease.startedMs;
+    if (lease === undefined) return { ranMs: 0, leftMs: 0 };
+    const nowMs = this.#clock.monotonicMs();
+    return { ranMs: nowMs - lease.startedMs, leftMs: lease.dueMs - nowMs };
   }
 
   /** Extends the lease, as the record says. */

@@ -3,12 +3,13 @@
  * priority, and waiting claims. Queues without tasks and waiting claims are dropped when there are many.
  */
 import type { TaskId, TenantId } from "@codeq/queue";
-import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
+import { type Counts, noCounts } from "../records/counts.ts";
 import type { QueuePause } from "../records/pause-record.ts";
 import type { Topic } from "../records/topic-record.ts";
 import { type QueueFlow, QueueFlows } from "../series/flow.ts";
 import type { Position } from "../store/store.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "./queue-map.ts";
+import { type RankedQueue, ReadyOrder } from "./ready-order.ts";
 import { ReadyWindow } from "./ready-window.ts";
 import { WaitList } from "./wait-list.ts";
 
@@ -31,6 +32,8 @@ export class QueueState implements WaitingQueue {
   /** A bit for each priority that has ready tasks. */
   #readyBits = 0;
   #readyTotal = 0;
+  /** In all places that are counted. */
+  #tasks = 0;
   #pause: QueuePause | undefined;
   #topic: Topic | undefined;
   /** How many tasks may be leased. */
@@ -43,6 +46,8 @@ export class QueueState implements WaitingQueue {
   delayedCoveredTo: Position | undefined = everything;
   /** The refills under way, by priority. */
   readonly refills: (Promise<void> | undefined)[] = [];
+  /** Its place in the order of the tenant's queues. */
+  entry: RankedQueue | undefined;
 
   constructor(flow: QueueFlow, tenant: TenantState) {
     this.name = flow.name;
@@ -60,8 +65,8 @@ export class QueueState implements WaitingQueue {
     for (const [priority, count] of counts.ready.entries()) this.addReady(priority, count);
     this.addDelayed(counts.delayed);
     this.addLeased(counts.leased);
-    this.#counts.dead += counts.dead;
-    this.#counts.failed += counts.failed;
+    this.addDead(counts.dead);
+    this.addFailed(counts.failed);
   }
 
   window(priority: number): ReadyWindow {
@@ -122,6 +127,12 @@ export class QueueState implements WaitingQueue {
 
   #offer(): void {
     this.#claimable = this.#pause === undefined && !this.isAtLimit ? -1 : 0;
+    this.tenant.order?.note(this);
+  }
+
+  /** Another task is the oldest of a window, or none is. */
+  headChanged(): void {
+    this.tenant.order?.note(this);
   }
 
   addReady(priority: number, change: number): void {
@@ -131,25 +142,41 @@ export class QueueState implements WaitingQueue {
     else this.#readyBits &= ~(1 << priority);
     this.#readyTotal += change;
     this.tenant.pending += change;
+    this.tenant.order?.note(this);
+    this.#addTasks(change);
+  }
+
+  #addTasks(change: number): void {
+    const hadTasks = this.hasTasks;
+    this.#tasks += change;
+    if (hadTasks !== this.hasTasks) this.tenant.queuesWithTasks += hadTasks ? -1 : 1;
+  }
+
+  get hasTasks(): boolean {
+    return this.#tasks > 0;
   }
 
   addDelayed(change: number): void {
     this.#counts.delayed += change;
     this.tenant.pending += change;
+    this.#addTasks(change);
   }
 
   addLeased(change: number): void {
     this.#counts.leased += change;
     this.tenant.leased += change;
+    this.#addTasks(change);
     if (this.#leasedMax !== Number.POSITIVE_INFINITY) this.#offer();
   }
 
   addDead(change: number): void {
     this.#counts.dead += change;
+    this.#addTasks(change);
   }
 
   addFailed(change: number): void {
     this.#counts.failed += change;
+    this.#addTasks(change);
   }
 
   /** The next task of each priority whose head is in memory. */
@@ -164,7 +191,7 @@ export class QueueState implements WaitingQueue {
     if (this.waiters.size > 0 || this.#pause !== undefined || this.#topic !== undefined) {
       return false;
     }
-    return isEmpty(this.#counts) && !this.refills.some(Boolean);
+    return !this.hasTasks && !this.refills.some(Boolean);
   }
 }
 
@@ -175,6 +202,16 @@ export class TenantState extends TenantQueues<QueueState> {
   /** Tasks that are ready or delayed, and leases, over all of its queues. */
   pending = 0;
   leased = 0;
+  queuesWithTasks = 0;
+  /** The order of its queues for claims that take from any queue; made for the first such claim. */
+  order: ReadyOrder | undefined;
+
+  /** The queues in the order in which a claim for any queue takes from them. */
+  inOrder(): ReadyOrder {
+    if (this.order?.isOutdated(this.queues.size)) this.order = undefined;
+    this.order ??= new ReadyOrder(this.queues.values());
+    return this.order;
+  }
 }
 
 export class Queues extends QueueMap<QueueState, TenantState> {
@@ -219,6 +256,7 @@ export class Queues extends QueueMap<QueueState, TenantState> {
   take(queue: QueueState, priority: number): Position | undefined {
     const taken = queue.window(priority).take();
     if (taken !== undefined) this.windowEntries -= 1;
+    queue.headChanged();
     return taken;
   }
 

@@ -8,7 +8,7 @@ import { AbortGroups } from "../abort-groups.ts";
 import type { Clock } from "../clock.ts";
 import type { TaskOf } from "../search/task-actions.ts";
 import { TenantShares } from "../tenant-shares.ts";
-import type { ResultWait } from "./queue.ts";
+import type { ResultWait } from "./broker.ts";
 
 export class ResultWaiters {
   readonly #clock: Clock;

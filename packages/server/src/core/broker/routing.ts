@@ -5,12 +5,14 @@
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import { addCounts, noCounts } from "../records/counts.ts";
+import type { ScheduleOf } from "../records/schedule-record.ts";
 import { afterOfShard, mergeFailureGroups } from "../search/failure-groups.ts";
 import { firstOf, mergeRuns, orderOf } from "../search/task-search.ts";
 import { addQueueCounts } from "../series/flow.ts";
 import { addPoints } from "../series/queue-series.ts";
-import type { Broker } from "./broker.ts";
-import type { FoundTasks, WantedTasks, WorkerLeases } from "./queue.ts";
+import type { FoundTasks, WantedTasks, WorkerLeases } from "./broker.ts";
+import { newestRuns, type Schedules } from "./schedules.ts";
+import type { ShardBroker } from "./shard-broker.ts";
 import type { FailedDelivery, FailedPage, WantedFailures, Webhooks } from "./webhooks.ts";
 
 /** Where a verb goes that takes these arguments and gives this answer. */
@@ -28,6 +30,8 @@ type Row<Given, Answer> =
   | (Given extends [TaskId | { readonly id: TaskId }, ...unknown[]]
       ? { readonly to: "task" }
       : never)
+  /** The shard of the schedule that the first argument names. */
+  | (Given extends [ScheduleOf, ...unknown[]] ? { readonly to: "schedule" } : never)
   /** The shards of some tasks; the answer has an item for each id, in their order. */
   | ([Given, Answer] extends [[TenantId, readonly TaskId[]], readonly unknown[]]
       ? { readonly to: "tasks" }
@@ -35,7 +39,7 @@ type Row<Given, Answer> =
 
 /** A row of any verb; functions are methods here, so that all rows fit. */
 export type AnyRow =
-  | { readonly to: "first" | "task" | "tasks" }
+  | { readonly to: "first" | "task" | "tasks" | "schedule" }
   | {
       readonly to: "all" | "available";
       merge(answers: readonly unknown[], given: readonly unknown[], isPartial: boolean): unknown;
@@ -100,7 +104,7 @@ export const brokerRouting = {
     given: (shard, [wanted]) => [{ ...wanted, store: `shard-${shard}` }],
     merge: (all) => all.flat(),
   },
-} satisfies Routing<Broker>;
+} satisfies Routing<ShardBroker>;
 
 /** The same for the webhooks of a broker. Every shard has all secrets and endpoints. */
 export const webhookRouting = {
@@ -119,6 +123,30 @@ export const webhookRouting = {
   enable: { to: "all", merge: (all) => all.includes(true) },
   secrets: { to: "first" },
 } satisfies Routing<Webhooks>;
+
+/** The same for schedules. A schedule and all its tasks are in one shard. */
+export const scheduleRouting = {
+  put: { to: "schedule" },
+  get: { to: "schedule" },
+  delete: { to: "schedule" },
+  pause: { to: "schedule" },
+  resume: { to: "schedule" },
+  run: { to: "schedule" },
+  backfill: { to: "schedule" },
+  missing: { to: "schedule" },
+  look: { to: "schedule" },
+  // Tasks from before a change of the number of shards are in other shards.
+  runs: { to: "all", merge: (all, [, limit]) => newestRuns(all.flat(), limit) },
+  list: {
+    to: "all",
+    merge: (all, [{ limit }]) =>
+      all
+        .flat()
+        .sort((one, other) => (one.id < other.id ? -1 : 1))
+        .slice(0, limit),
+  },
+  count: { to: "all", merge: sum },
+} satisfies Routing<Schedules>;
 
 /** Adds up the items whose field of this name is the same. */
 function mergeBy<Item, Name extends keyof Item>(
@@ -172,10 +200,10 @@ function sum(numbers: readonly number[]): number {
 }
 
 function mergeFailedPages(pages: readonly FailedPage[], [{ limit }]: [WantedFailures]): FailedPage {
-  const runs = pages.map(({ failed, next }) => ({ items: failed, reached: next ?? undefined }));
+  const runs = pages.map(({ failed, next }) => ({ items: failed, reached: next }));
   const idOf = ({ position }: FailedDelivery): string => position;
   const { items, reached } = firstOf(mergeRuns(runs, { idOf, comesFirst }), limit, idOf);
-  return { failed: items, next: reached ?? null };
+  return { failed: items, next: reached };
 }
 
 /** Positions begin with a time, and end with an id. */

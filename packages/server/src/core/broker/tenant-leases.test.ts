@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import fc from "fast-check";
-import { SimClock } from "../../start/sim-clock.ts";
+import { SimClock } from "../../exports/simulated/sim-clock.ts";
 import { Leases } from "./leases.ts";
 
 function leased(id: number, tenantId: TenantId): Task {

@@ -21,25 +21,53 @@ import {
   umbrella,
 } from "../../../test/broker-world.ts";
 import { noQuotas, type Quotas, type TenantQuota } from "../../config/quotas.ts";
-import type { Broker } from "./broker.ts";
+import type { ShardBroker } from "./shard-broker.ts";
 
 /** For `acme`; `umbrella` may have what it likes. */
 function quotas(quota: Partial<TenantQuota>): Quotas {
   return { ...noQuotas, tenants: new Map([[acme, { ...noQuotas.default, ...quota }]]) };
 }
 
-async function setup(quota: Partial<TenantQuota>): Promise<{ world: BrokerWorld; broker: Broker }> {
+async function setup(
+  quota: Partial<TenantQuota>,
+): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
   const world = new BrokerWorld({ quotas: quotas(quota) });
   return { world, broker: await world.open() };
 }
 
 /** What a new task exceeds; undefined when it was taken. */
-function refused(broker: Broker, fields: Partial<NewTask> = {}): unknown {
+function refused(broker: ShardBroker, fields: Partial<NewTask> = {}): unknown {
   const { refusal } = create(broker, fields);
   return refusal !== undefined && "exceeded" in refusal ? refusal.exceeded : refusal?.code;
 }
 
 const none = undefined;
+
+test("queues: a task in one more queue is refused, tasks in queues with tasks are not", async () => {
+  const { world, broker } = await setup({ queues: 2 });
+  const over = { quota: "queues", limit: 2, current: 2 };
+  const { id } = await enqueue(broker, { command: "a" });
+  const commands = ["b", "c", "A", "b"];
+  assert.deepEqual(
+    commands.map((command) => refused(broker, { command })),
+    [none, over, none, none],
+  );
+  assert.equal(refused(broker, { tenantId: umbrella, command: "c" }), none);
+  await settle();
+  const opened = await world.reopen(broker);
+  assert.deepEqual(refused(opened, { command: "c" }), over);
+  // A worker that waits for a queue does not make the queue count.
+  void claim(opened, { commands: ["c"], waitMs: 60_000 });
+  assert.deepEqual(refused(opened, { command: "c" }), over);
+  const [task] = await claim(opened, { commands: ["b"] });
+  const moved = await opened.act({ tenantId: acme, id }, { kind: "edit", edit: { command: "c" } });
+  assert.deepEqual(moved, { ok: false, code: "quota_exceeded", exceeded: over });
+  assert.ok(task !== undefined && !submit(opened, owned(task.task), success).isRefused);
+  const [last] = await claim(opened, { commands: ["b"] });
+  assert.deepEqual(refused(opened, { command: "d" }), over);
+  assert.ok(last !== undefined && !submit(opened, owned(last.task), success).isRefused);
+  assert.equal(refused(opened, { command: "d" }), none);
+});
 
 test("pending tasks: those that are ready or delayed, over all queues of the tenant", async () => {
   const { world, broker } = await setup({ pendingTasks: 3 });
@@ -113,7 +141,7 @@ test("concurrent leases: a claim gets what is left, and one that gets nothing is
   assert.equal((await claim(again, { commands: undefined, count: 5 })).length, 0);
 });
 
-type End = (broker: Broker, of: ReturnType<typeof owned>, world: BrokerWorld) => unknown;
+type End = (broker: ShardBroker, of: ReturnType<typeof owned>, world: BrokerWorld) => unknown;
 
 const ends: readonly (readonly [string, End])[] = [
   ["its task is done", (broker, of) => submit(broker, of, success)],
@@ -235,7 +263,7 @@ const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
 const stepsArbitrary = fc.array(stepArbitrary, { minLength: 10, maxLength: 80, size: "max" });
 
 /** Whoever waits although there is work for it and a lease to be had. */
-function forgotten(broker: Broker): number {
+function forgotten(broker: ShardBroker): number {
   const tenant = broker.queues.findTenant(acme);
   if (tenant === undefined || broker.quotas.leasesLeft(acme) === 0) return 0;
   const queues = [...tenant.queues.values()].filter(({ readyTotal }) => readyTotal > 0);

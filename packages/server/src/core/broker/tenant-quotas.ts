@@ -16,7 +16,7 @@ export interface Usage {
 export class TenantQuotas {
   readonly #quotas: Quotas;
   readonly #usageOf: (tenantId: TenantId) => Usage;
-  /** Whether there is any quota at all. */
+  /** Whether there is any quota besides the number of queues. */
   readonly isLimited: boolean;
 
   constructor(quotas: Quotas, usageOf: (tenantId: TenantId) => Usage) {
@@ -32,6 +32,12 @@ export class TenantQuotas {
     const { pending: current } = this.#usageOf(tenantId);
     if (current >= limit) return { quota: "pendingTasks", limit, current };
     return this.exceededByBytes(tenantId, bytes);
+  }
+
+  /** What one more queue would exceed for a tenant that has tasks in so many queues. */
+  exceededByQueue(tenantId: TenantId, current: number): Exceeded | undefined {
+    const { queues: limit } = quotaOf(this.#quotas, tenantId);
+    return current < limit ? undefined : { quota: "queues", limit, current };
   }
 
   /** What so many more bytes would exceed. */

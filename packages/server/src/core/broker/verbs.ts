@@ -9,10 +9,18 @@ import type { Exceeded } from "../../config/quotas.ts";
 
 /** Why a verb was not carried out: the rules refused it, or the storage accepts no writes. */
 export type Refused =
-  | { readonly code: TaskRefusal | "idempotency_key_reused" }
+  | { readonly code: TaskRefusal }
+  | KeyReused
   | { readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
   | NotAllowedPriority
   | FaultError;
+
+/** The idempotency key or the unique key belongs to the task of another request. */
+export interface KeyReused {
+  readonly code: "idempotency_key_reused" | "unique_key_held";
+  readonly key: string;
+  readonly taskId: TaskId;
+}
 
 /** The topic of the queue does not allow the priority. */
 export interface NotAllowedPriority {
@@ -40,6 +48,8 @@ export interface OwnedTask {
 export interface Enqueued {
   readonly task: Task;
   readonly replayed: boolean;
+  /** The task is there for an earlier request with the same unique key. */
+  readonly deduplicated: boolean;
 }
 
 export interface ClaimedTask {
@@ -48,7 +58,7 @@ export interface ClaimedTask {
 }
 
 /** A task without its payload, and its result once it has ended. */
-export interface TaskOutcome {
+export interface TaskAndResult {
   readonly task: Task;
   readonly result: Result | undefined;
 }

@@ -6,11 +6,11 @@
  * up until one is delivered. It is disabled when it answers that it is gone, or has failed for too long.
  * Webhooks to a disabled endpoint are given up without a try, until an administrator enables it.
  */
+import type * as api from "@codeq/protocol/api";
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import {
   type DeliveryLog,
-  type DeliveryState,
   type DeliveryTry,
   noDeliveries,
   withTry,
@@ -39,16 +39,7 @@ export type Delivered =
   /** `isGone` when the endpoint answered that it is gone. */
   | { readonly state: "failed"; readonly why: string; readonly isGone: boolean };
 
-/** `none` of a task without a webhook, `pending` of one that has not ended. */
-export type WebhookState = "none" | "pending" | DeliveryState;
-
-export interface TaskDeliveries extends Omit<DeliveryLog, "state" | "nextMs"> {
-  readonly id: TaskId;
-  readonly url: string;
-  readonly state: WebhookState;
-  /** When the next try is due; null when there is none. */
-  readonly nextMs: number | null;
-}
+export type TaskDeliveries = api.KeptOf<typeof api.Deliveries>;
 
 export interface WantedFailures {
   readonly tenantId: TenantId;
@@ -58,23 +49,16 @@ export interface WantedFailures {
   readonly limit: number;
 }
 
-export interface FailedDelivery {
+export interface FailedDelivery extends api.KeptOf<typeof api.FailedDelivery> {
   readonly id: TaskId;
-  readonly command: string;
-  readonly url: string;
-  /** When it was given up. */
-  readonly atMs: number;
-  readonly why: string;
-  readonly total: number;
-  readonly last: DeliveryTry | null;
   /** Its position in the order. */
   readonly position: string;
 }
 
 export interface FailedPage {
   readonly failed: readonly FailedDelivery[];
-  /** Where the next page begins; null after the last page. */
-  readonly next: string | null;
+  /** Where the next page begins; undefined after the last page. */
+  readonly next: string | undefined;
 }
 
 export type Redelivered =
@@ -133,11 +117,11 @@ export class Webhooks {
     const task = this.#find(tenantId, id);
     if (task === undefined) return undefined;
     const log = this.#logOf(task);
-    const nextMs = log.nextMs ?? null;
     const { webhook: url, place } = task;
-    if (url === "") return { ...log, nextMs, id, url, state: "none" };
+    if (url === "") return { ...log, id, url, state: "none" };
     const hasEnded = place.in === "done" || place.in === "dead";
-    return hasEnded ? { ...log, nextMs, id, url } : { ...log, nextMs, id, url, state: "pending" };
+    if (hasEnded) return { ...log, id, url };
+    return { ...log, id, url, state: "pending", nextMs: undefined };
   }
 
   /** Webhooks that were given up, the earliest first. */
@@ -146,7 +130,7 @@ export class Webhooks {
     const positions = await this.#store.undeliveredAfter(tenantId, from, limit);
     const failed = positions.flatMap((position) => this.#failedAt(tenantId, position));
     const last = positions.length < limit ? undefined : positions.at(-1);
-    return { failed, next: last === undefined ? null : textOf(last) };
+    return { failed, next: last === undefined ? undefined : textOf(last) };
   }
 
   #failedAt(tenantId: TenantId, position: Position): FailedDelivery[] {
@@ -154,7 +138,7 @@ export class Webhooks {
     if (task === undefined) return [];
     const { total, tries, why } = this.#store.deliveryLog(task.id) ?? noDeliveries;
     const { id, command, webhook: url } = task;
-    const last = tries.at(-1) ?? null;
+    const last = tries.at(-1);
     const at = { atMs: position.number, position: textOf(position) };
     return [{ id, command, url, why, total, last, ...at }];
   }

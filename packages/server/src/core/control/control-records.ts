@@ -91,8 +91,9 @@ export function idIn(name: string): string {
 export async function* scanAll(
   reads: Pick<RecordReads, "scan">,
   prefix: string,
+  start = prefix,
 ): AsyncGenerator<KvEntry> {
-  let after = prefix;
+  let after = start;
   for (;;) {
     const entries = await reads.scan({ after, before: endOf(prefix) }, pieceEntries);
     yield* entries;

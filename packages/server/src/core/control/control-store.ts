@@ -21,6 +21,8 @@ export interface ControlStore {
   assertDeletable(): void;
   /** False when a record is not as expected; the listeners have been notified of it by then. */
   commit(writes: readonly RecordWrite[], expected?: readonly RecordText[]): Promise<boolean>;
+  /** Resolves when this server has read everything that was committed before, on any node. */
+  refresh(): Promise<void>;
   /** Loads the listener. Resolves when that is done, or at once when there is nothing to read yet. */
   listen(listener: ControlListener): Promise<void>;
 }

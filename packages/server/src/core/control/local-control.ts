@@ -50,6 +50,10 @@ export class LocalControl implements ControlStore {
     return true;
   }
 
+  async refresh(): Promise<void> {
+    // There is no other node.
+  }
+
   async listen(listener: ControlListener): Promise<void> {
     this.#listeners.push(listener);
     await listener.load(this.records);

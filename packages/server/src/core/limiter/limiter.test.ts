@@ -96,7 +96,7 @@ test("the tenant's bucket holds for all of its subjects, and nothing is taken fr
 
 test("a tenant's quota of requests is its own", () => {
   const all = Number.POSITIVE_INFINITY;
-  const none = { pendingTasks: all, storedBytes: all, concurrentLeases: all };
+  const none = { pendingTasks: all, storedBytes: all, concurrentLeases: all, queues: all };
   const { limiter } = setup({
     quotas: {
       default: { ...none, requestsPerSecond: 2 },

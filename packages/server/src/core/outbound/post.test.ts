@@ -81,7 +81,7 @@ test("an address that is not allowed is told with the setting that allows it", a
     const why =
       `${host} is a loopback or private address; ` +
       "set webhookAllowPrivateNetworks to allow webhooks to it";
-    assert.deepEqual(await send(`http://${host}:1/`), { why, isUnsent: true });
+    assert.deepEqual(await send(`http://${host}:1/`), { why, isForbidden: true });
   }
 });
 

@@ -31,8 +31,10 @@ export type Answer = number | NoAnswer;
 
 export interface NoAnswer {
   readonly why: string;
-  /** Nothing was sent: the address is not allowed, or the URL cannot be used. */
+  /** Nothing was sent: the URL cannot be used. */
   readonly isUnsent?: true;
+  /** Nothing was sent, and nothing will be: the address is not allowed. */
+  readonly isForbidden?: true;
 }
 
 export type Post = (message: Message) => Promise<Answer>;
@@ -114,7 +116,7 @@ function send(url: URL, { headers, body, lookup, isAllowed, clock }: SendOptions
 
 function noAnswer(error: Error): NoAnswer {
   const why = error.message;
-  return error instanceof ForbiddenAddressError ? { why, isUnsent: true } : { why };
+  return error instanceof ForbiddenAddressError ? { why, isForbidden: true } : { why };
 }
 
 /** The answer once the call is over. */

@@ -6,7 +6,7 @@ import type { Config } from "../../config/settings.ts";
 import { isPublicAddress } from "./public-addresses.ts";
 
 /** Whether the HTTP client can use the URL. */
-export function isWebhookUrl(text: string): boolean {
+function isWebhookUrl(text: string): boolean {
   if (text.length > limits.webhookCharsMax) return false;
   const url = URL.parse(text);
   if (url === null || url.hostname === "" || url.port === "0") return false;
@@ -22,21 +22,22 @@ export function isWebhookUrl(text: string): boolean {
 }
 
 /**
- * What is wrong with the URL of a subscription: it cannot be used, or it obviously leads to a private
+ * What is wrong with the URL of a task or a subscription: it cannot be used, or it obviously leads to a private
  * network. Names are resolved, and judged again, whenever something is sent.
  */
-export function problemOfCallbackUrl(
+export function problemOfUrl(
+  what: "webhook" | "callback",
   text: string,
   { webhookAllowPrivateNetworks }: Pick<Config, "webhookAllowPrivateNetworks">,
 ): string | undefined {
-  if (!isWebhookUrl(text)) return "invalid callback url";
+  if (!isWebhookUrl(text)) return `invalid ${what} url`;
   if (webhookAllowPrivateNetworks) return undefined;
   const host = new URL(text).hostname.replace(/^\[|\]$/g, "");
   const isLocalName = /(^|\.)localhost\.?$/i.test(host);
   const isInside = isIP(host) === 0 ? isLocalName : !isPublicAddress(host);
   if (!isInside) return undefined;
   return (
-    `invalid callback url: ${host} is a loopback or private address; ` +
+    `invalid ${what} url: ${host} is a loopback or private address; ` +
     "set webhookAllowPrivateNetworks to allow it"
   );
 }

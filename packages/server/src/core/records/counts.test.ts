@@ -24,17 +24,17 @@ import {
   umbrella,
 } from "../../../test/broker-world.ts";
 import { engineOf } from "../../../test/engine-of.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
 import { countsPrefix, sequenceKey } from "../store/keys.ts";
 import { addCounts, type Counts, changeOfCounts, decodeCounts, noCounts } from "./counts.ts";
 
-async function setup(): Promise<{ world: BrokerWorld; broker: Broker }> {
+async function setup(): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
   const world = new BrokerWorld({ flushBytes: 15_000, segmentBytes: 16_384 });
   return { world, broker: await world.open() };
 }
 
 /** What the kv has counted plus what it has not been told of yet, queues without anything left out. */
-function storedAndUnflushed(world: BrokerWorld, broker: Broker): Map<string, Counts> {
+function storedAndUnflushed(world: BrokerWorld, broker: ShardBroker): Map<string, Counts> {
   const sums = new Map<string, Counts>();
   const add = (name: string, counts: Counts): void => {
     sums.set(name, addCounts(sums.get(name) ?? noCounts(), counts));
@@ -174,10 +174,10 @@ const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
 
 class Walk {
   readonly world: BrokerWorld;
-  broker: Broker;
+  broker: ShardBroker;
   readonly claimed: { readonly id: string }[] = [];
 
-  constructor(world: BrokerWorld, broker: Broker) {
+  constructor(world: BrokerWorld, broker: ShardBroker) {
     this.world = world;
     this.broker = broker;
   }

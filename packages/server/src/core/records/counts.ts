@@ -6,6 +6,7 @@
 import type { KvWrite, OverlayEntry, RowEntry } from "@codeq/engine";
 import { queueOf, type Task, type TenantId } from "@codeq/queue";
 import { countsKey, parseIndexKey, queuesPrefix, sequenceKey } from "../store/keys.ts";
+import { FailureChanges } from "./failure-counts.ts";
 
 export interface Counts {
   /** One number for each priority. */
@@ -49,9 +50,10 @@ interface Unflushed {
   readonly entries: Iterable<readonly [string, OverlayEntry]>;
 }
 
-/** The change of the counters for each queue, and the highest sequence number in the rows. */
+/** The change of the counters for each queue and failure group, and the highest sequence number in the rows. */
 export function changeOfCounts({ rows, entries }: Unflushed): {
   readonly queues: ReadonlyMap<string, CountsOfQueue>;
+  readonly failures: FailureChanges;
   readonly sequence: number;
 } {
   const changes = new Changes();
@@ -70,12 +72,15 @@ export function changeOfCounts({ rows, entries }: Unflushed): {
 
 class Changes {
   readonly queues: Map<string, CountsOfQueue> = new Map();
+  readonly failures: FailureChanges = new FailureChanges();
   sequence = 0;
   /** Cached, because neighbours are mostly of the same queue. */
   #last: { readonly command: string; readonly of: CountsOfQueue } | undefined;
 
-  addTask({ tenantId, command, priority, place }: Task, change: number): void {
-    if (place.in === "done" && place.how === "completed") return;
+  addTask(task: Task, change: number): void {
+    const { tenantId, command, priority, place } = task;
+    if (place.in === "done" && place.how !== "failed") return;
+    if (place.in === "done" || place.in === "dead") this.failures.add(task, change);
     if (this.#last?.command !== command || this.#last.of.tenantId !== tenantId) {
       this.#last = { command, of: this.#of(queueOf(command), tenantId) };
     }
@@ -92,7 +97,10 @@ class Changes {
     const { queue, tenantId, kind, priority } = parseIndexKey(key);
     const { counts } = this.#of(queue, tenantId);
     if (kind === "pending") addReady(counts, priority, -1);
-    else counts[({ inprog: "leased", delayed: "delayed", dlq: "dead" } as const)[kind]] -= 1;
+    else
+      counts[
+        ({ inprog: "leased", delayed: "delayed", dlq: "dead", failed: "failed" } as const)[kind]
+      ] -= 1;
   }
 
   #of(queue: string, tenantId: TenantId): CountsOfQueue {
@@ -123,7 +131,8 @@ export function deriveCounts(
   get: (key: string) => Buffer | undefined,
 ): KvWrite[] {
   const writes: KvWrite[] = [];
-  const { queues, sequence } = changeOfCounts(unflushed);
+  const { queues, failures, sequence } = changeOfCounts(unflushed);
+  writes.push(...failures.writes(get));
   for (const [key, { counts }] of queues) {
     const stored = get(key);
     const sum = addCounts(stored === undefined ? noCounts() : decodeCounts(stored), counts);

@@ -13,8 +13,8 @@ import {
   webhookKey,
   webhookPrefix,
 } from "../store/keys.ts";
+import { parseRecord } from "../store/row-of.ts";
 import type { RecordWrite } from "../store/store.ts";
-import { parseRecord } from "./parse-record.ts";
 
 export interface WebhookJob {
   /** Orders the jobs by time and task; opaque outside the store. */

@@ -2,8 +2,8 @@
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { pausedKey } from "../store/keys.ts";
+import { parseRecord } from "../store/row-of.ts";
 import type { RecordWrite } from "../store/store.ts";
-import { parseRecord } from "./parse-record.ts";
 
 export interface QueuePause {
   /** The subject of the administrator. */

@@ -3,7 +3,7 @@
  * queue would make now, so it cannot differ from what claims do.
  */
 import { hasLapsed, queueOf, type Task } from "@codeq/queue";
-import { type Claims, topOf } from "../broker/claims.ts";
+import type { Claims } from "../broker/claims.ts";
 import type { Queues } from "../broker/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import { type Flow, minuteMs } from "../series/flow.ts";
@@ -58,7 +58,7 @@ function obstacleOf({ claims, queues }: ExplainParts, task: Task): Obstacle | un
   const allowed = claims.allowance(task.tenantId);
   if (typeof allowed === "string") return { rule: allowed };
   const queue = queues.find(task.tenantId, queueOf(task.command));
-  if (queue === undefined || topOf(queue.alone) !== undefined) return undefined;
+  if (queue === undefined || queue.topPriority >= 0) return undefined;
   if (queue.pause !== undefined) return { rule: "paused", pause: queue.pause };
   const limit = queue.topic?.policy.maxConsumers ?? 0;
   return queue.readyTotal > 0 ? { rule: "topic_limit", limit } : undefined;

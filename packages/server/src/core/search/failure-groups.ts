@@ -1,11 +1,14 @@
 /**
- * The failures of a tenant, grouped by fingerprint. Dead letters are read from their index and failed tasks
- * from their records, a bounded number at a time; the next request continues after them.
+ * The failures of a tenant, grouped by fingerprint. Counters of every group, queue and hour answer at once, with
+ * complete groups. With a condition that the counters do not know, failures are read from their indexes, a bounded
+ * number at a time; the next request continues after them.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import { queueOf } from "@codeq/queue";
-import type { FoundTasks, WantedTasks } from "../broker/queue.ts";
-import { failureText, fingerprintOf } from "./failure-fingerprint.ts";
+import type { FoundTasks, WantedTasks } from "../broker/broker.ts";
+import { type FailureCell, hourOf } from "../records/failure-counts.ts";
+import { failureText, groupOfTask } from "../records/failure-fingerprint.ts";
+import type { Store } from "../store/store.ts";
 import { placeOf, type TaskFilter } from "./task-filter.ts";
 
 export interface FailureGroup {
@@ -26,7 +29,7 @@ export interface FailureGroup {
 
 export interface WantedGroups {
   readonly tenantId: TenantId;
-  /** `place` is dead, failed, or both when it is not given. */
+  /** `place` is dead, failed, or both when it is not given or `failure`. */
   readonly filter: TaskFilter;
   /** `next` of the previous answer; empty for the first. */
   readonly after: string;
@@ -49,9 +52,102 @@ const queuesMax = 20;
 /** More than a page can have: a page ends by the number of tasks that it looked at. */
 const pageTasks = 100_000;
 const errorCharsMax = 1000;
+const cellsMax = 20_000;
+const conditionsOfCounters = ["queue", "place", "group"];
 
 /** Undefined when too many searches wait for their turn. */
-export async function findFailureGroups(
+export function findFailureGroups(
+  parts: {
+    readonly store: Store;
+    readonly find: (wanted: WantedTasks) => Promise<FoundTasks | undefined>;
+  },
+  wanted: WantedGroups,
+): Promise<FailureGroups | undefined> {
+  const given = Object.entries(wanted.filter).filter(([, value]) => value !== undefined);
+  const isCounted = given.every(([name]) => conditionsOfCounters.includes(name));
+  return isCounted ? countedGroups(parts.store, wanted) : searchedGroups(parts.find, wanted);
+}
+
+async function countedGroups(
+  store: Store,
+  { tenantId, filter, after, trendEndMs }: WantedGroups,
+): Promise<FailureGroups | undefined> {
+  const { queue, place, group } = filter;
+  if (after === over) return { groups: [], scanned: 0, next: undefined };
+  const start = after.startsWith(groupCursor) ? after.slice(groupCursor.length) : "";
+  const found = await store.failureCells(tenantId, { after: start, group, limit: cellsMax });
+  if (found === undefined) return undefined;
+  const cells = found.cells
+    .map((cell) => ({
+      ...cell,
+      dead: place === "failed" ? 0 : cell.dead,
+      failed: place === "dead" ? 0 : cell.failed,
+    }))
+    .filter((cell) => cell.dead + cell.failed > 0 && (queue === undefined || cell.queue === queue));
+  const groups: FailureGroup[] = [];
+  for (const [, ofGroup] of Map.groupBy(cells, (cell) => cell.group)) {
+    const made = await groupOf(store, ofGroup, { trendEndMs, isOneQueue: queue !== undefined });
+    if (made !== undefined) groups.push(made);
+  }
+  const next = found.next === undefined ? undefined : groupCursor + found.next;
+  return {
+    groups,
+    scanned: groups.reduce((sum, { dead, failed }) => sum + dead + failed, 0),
+    next,
+  };
+}
+
+/** Undefined when all of its tasks have left meanwhile. */
+async function groupOf(
+  store: Store,
+  cells: readonly FailureCell[],
+  { trendEndMs, isOneQueue }: { readonly trendEndMs: number; readonly isOneQueue: boolean },
+): Promise<FailureGroup | undefined> {
+  const counts = new Map<string, number>();
+  const trend = new Array<number>(trendHours).fill(0);
+  let [dead, failed] = [0, 0];
+  for (const cell of cells) {
+    dead += cell.dead;
+    failed += cell.failed;
+    const count = cell.dead + cell.failed;
+    counts.set(cell.queue, (counts.get(cell.queue) ?? 0) + count);
+    const at = trendHours - 1 - (hourOf(trendEndMs) - cell.hour);
+    if (at >= 0 && at < trendHours) trend[at] = (trend[at] ?? 0) + count;
+  }
+  const cell = cells[0] as FailureCell;
+  const first = await endOfFailures(store, cell, { order: "oldest", isOneQueue });
+  const last = await endOfFailures(store, cell, { order: "newest", isOneQueue });
+  if (first === undefined || last === undefined) return undefined;
+  const queues = [...counts].sort(([, one], [, other]) => other - one).slice(0, queuesMax);
+  return {
+    fingerprint: cell.group,
+    text: failureText(last.error),
+    dead,
+    failed,
+    firstMs: endedMsOf(first),
+    lastMs: endedMsOf(last),
+    queues: Object.fromEntries(queues),
+    trend,
+    example: { id: last.id, error: last.error.slice(0, errorCharsMax) },
+  };
+}
+
+/**
+ * The first or the last failure by the time of its end. In one queue only, the oldest or the newest task, because the index
+ * by time is for the group as a whole.
+ */
+async function endOfFailures(
+  store: Store,
+  { tenantId, group, queue: name }: FailureCell,
+  { order, isOneQueue }: { readonly order: "newest" | "oldest"; readonly isOneQueue: boolean },
+): Promise<Task | undefined> {
+  const id = isOneQueue
+    ? (await store.idsIn({ tenantId, name }, { place: { group }, limit: 1, order }))[0]
+    : await store.endOfFailures({ tenantId, group }, order);
+  return id === undefined ? undefined : store.task(id);
+}
+
+async function searchedGroups(
   find: (wanted: WantedTasks) => Promise<FoundTasks | undefined>,
   { tenantId, filter, after, trendEndMs }: WantedGroups,
 ): Promise<FailureGroups | undefined> {
@@ -70,8 +166,7 @@ export async function findFailureGroups(
     if (found === undefined) return undefined;
     scanned += found.scanned;
     for (const task of found.tasks) {
-      const fingerprint = addTask(groups, task);
-      if (fingerprint !== undefined) trends.add(fingerprint, task);
+      trends.add(addTask(groups, task), task);
     }
     at = nextOf(filter, at.place, found.next);
   }
@@ -79,7 +174,6 @@ export async function findFailureGroups(
   return { groups: [...groups.values()].map((group) => trends.on(group)), scanned, next };
 }
 
-const hourMs = 60 * 60 * 1000;
 const trendHours = 24;
 
 /** How many failures of each group there were in each of the last hours. */
@@ -88,12 +182,11 @@ class Trends {
   readonly #counts: Map<string, number[]> = new Map();
 
   constructor(endMs: number) {
-    this.#lastHour = Math.floor(endMs / hourMs);
+    this.#lastHour = hourOf(endMs);
   }
 
-  add(fingerprint: string, { place }: Task): void {
-    if (place.in !== "dead" && place.in !== "done") return;
-    const at = trendHours - 1 - (this.#lastHour - Math.floor(place.atMs / hourMs));
+  add(fingerprint: string, task: Task): void {
+    const at = trendHours - 1 - (this.#lastHour - hourOf(endedMsOf(task)));
     const counts = this.#counts.get(fingerprint) ?? new Array<number>(trendHours).fill(0);
     this.#counts.set(fingerprint, counts);
     if (at >= 0 && at < trendHours) counts[at] = (counts[at] ?? 0) + 1;
@@ -104,15 +197,23 @@ class Trends {
   }
 }
 
-/** Merges the groups of several shards; each shard continues by its own cursor. */
+/**
+ * Merges the groups of several shards. Counted groups are merged up to the last group that all shards have answered
+ * for; searches continue by a cursor of each shard.
+ */
 export function mergeFailureGroups(answers: readonly FailureGroups[]): FailureGroups {
+  const reached = answers
+    .flatMap(({ next }) => (next?.startsWith(groupCursor) === true ? [next] : []))
+    .sort()[0];
+  const isReached = ({ fingerprint }: FailureGroup): boolean =>
+    reached === undefined || groupCursor + fingerprint <= reached;
   const groups = new Map<string, FailureGroup>();
-  for (const group of answers.flatMap((answer) => answer.groups)) {
+  for (const group of answers.flatMap((answer) => answer.groups.filter(isReached))) {
     const before = groups.get(group.fingerprint);
     groups.set(group.fingerprint, before === undefined ? group : merged(before, group));
   }
   const isOver = answers.every(({ next }) => next === undefined);
-  const next = answers.map((answer) => answer.next ?? over).join(",");
+  const next = answers.map((answer) => reached ?? answer.next ?? over).join(",");
   return {
     groups: [...groups.values()],
     scanned: answers.reduce((sum, answer) => sum + answer.scanned, 0),
@@ -121,7 +222,8 @@ export function mergeFailureGroups(answers: readonly FailureGroups[]): FailureGr
 }
 
 const over = "over";
-const cursorPattern = /^(?:(?:dead|failed):[0-9a-f-]{0,36}|over)$/;
+const groupCursor = "group:";
+const cursorPattern = /^(?:(?:dead|failed):[0-9a-f-]{0,36}|group:[0-9a-f]{12}|over)$/;
 
 /** Whether the text can be `next` of an answer. */
 export function isCursor(text: string): boolean {
@@ -155,18 +257,18 @@ function merged(one: FailureGroup, other: FailureGroup): FailureGroup {
 }
 
 /** Returns the fingerprint of the group. */
-function addTask(groups: Map<string, FailureGroup>, task: Task): string | undefined {
-  const { place, error, id } = task;
-  if (place.in !== "dead" && place.in !== "done") return undefined;
+function addTask(groups: Map<string, FailureGroup>, task: Task): string {
+  const { error, id } = task;
+  const atMs = endedMsOf(task);
   const isDead = placeOf(task) === "dead";
-  const fingerprint = fingerprintOf(error);
+  const fingerprint = groupOfTask(task);
   const group: FailureGroup = {
     fingerprint,
     text: failureText(error),
     dead: isDead ? 1 : 0,
     failed: isDead ? 0 : 1,
-    firstMs: place.atMs,
-    lastMs: place.atMs,
+    firstMs: atMs,
+    lastMs: atMs,
     queues: { [queueOf(task.command)]: 1 },
     trend: [],
     example: { id, error: error.slice(0, errorCharsMax) },
@@ -174,6 +276,10 @@ function addTask(groups: Map<string, FailureGroup>, task: Task): string | undefi
   const before = groups.get(fingerprint);
   groups.set(fingerprint, before === undefined ? group : merged(before, group));
   return fingerprint;
+}
+
+function endedMsOf({ place }: Task): number {
+  return place.in === "dead" || place.in === "done" ? place.atMs : 0;
 }
 
 interface Position {
@@ -195,5 +301,5 @@ function nextOf(
   next: string | undefined,
 ): Position | undefined {
   if (next !== undefined) return { place: at, after: next };
-  return at === "dead" && place === undefined ? { place: "failed", after: "" } : undefined;
+  return at === "dead" && place !== "dead" ? { place: "failed", after: "" } : undefined;
 }

@@ -1,5 +1,5 @@
 /** The events that a feed gets for a change. */
-import { type Change, cancelled, type Task, type Trail, type WorkerId } from "@codeq/queue";
+import type { Change, Task, Trail, WorkerId } from "@codeq/queue";
 import type { TaskEvent } from "../../telemetry/feed.ts";
 
 export function eventsOf(change: Change): readonly TaskEvent[] {
@@ -72,11 +72,9 @@ function eventsOfAttempt(change: Change, before: Task, after: Task): readonly Ta
   return events;
 }
 
-function howItFailed({ place, error }: Task): NonNullable<TaskEvent["how"]> {
+function howItFailed({ place }: Task): NonNullable<TaskEvent["how"]> {
   if (place.in === "dead") return "dead_letter";
-  return place.in === "done" && place.workerId === "" && error === cancelled
-    ? "cancelled"
-    : "permanent";
+  return place.in === "done" && place.how === "cancelled" ? "cancelled" : "permanent";
 }
 
 function wayBack(change: Change, after: Task): Pick<TaskEvent, "event"> & Partial<TaskEvent> {

@@ -18,7 +18,7 @@ import type { NotAllowedPriority } from "../broker/verbs.ts";
 import { isShort } from "../store/short-texts.ts";
 
 export type TaskAction =
-  /** Gives a dead letter all its attempts again. */
+  /** Gives a failure all its attempts again. */
   | { readonly kind: "replay"; readonly job?: string | undefined }
   /** Makes a new task of a task that has ended, with some changes. */
   | { readonly kind: "replayAs"; readonly changes: ReplayChanges }
@@ -53,11 +53,12 @@ export interface TaskOf {
 
 export type ActRefusal =
   | "task_unknown"
-  | "not_dead"
+  | "not_failed"
   | "not_ended"
   | "has_ended"
   | "not_waiting"
-  | "already_done";
+  | "already_done"
+  | "unique_key_held";
 
 export type Acted =
   /** The task as it is now, or as it was before it was deleted. */
@@ -70,6 +71,8 @@ export interface ActInput {
   readonly nowMs: number;
   readonly seq: number;
   readonly retention: Retention;
+  /** The bytes of the result of the task. */
+  readonly resultBytes: number;
 }
 
 /** The change of an action; `before` and `after` are the same task when the action changes nothing. */

@@ -1,15 +1,16 @@
 /** Filters of task lists. All given conditions must hold. A filter travels to shards as JSON. */
 import type { taskPlaces } from "@codeq/protocol/api";
-import { queueOf, type Task } from "@codeq/queue";
-import { fingerprintOf } from "./failure-fingerprint.ts";
+import { isFailure, queueOf, type Task } from "@codeq/queue";
+import { groupOfTask } from "../records/failure-fingerprint.ts";
 
-/** The place of a task; tasks that have ended are `done` or `failed`. */
+/** The place of a task; tasks that have ended are `dead`, `done`, `failed` or `cancelled`. */
 export type TaskPlace = (typeof taskPlaces)[number];
 
 export interface TaskFilter {
   /** The queue's name: the command in lower case. */
   readonly queue?: string | undefined;
-  readonly place?: TaskPlace | undefined;
+  /** `failure` stands for dead letters and failed tasks. */
+  readonly place?: TaskPlace | "failure" | undefined;
   readonly priority?: number | undefined;
   /** The worker that has the task, or that finished it. */
   readonly worker?: string | undefined;
@@ -26,6 +27,8 @@ export interface TaskFilter {
   readonly payload?: PayloadCondition | undefined;
   /** The task has all these tags. */
   readonly tags?: readonly string[] | undefined;
+  /** The schedule that created the task. */
+  readonly schedule?: string | undefined;
   /** The beginning or the end of the id. */
   readonly idPart?: string | undefined;
 }
@@ -37,31 +40,35 @@ export interface PayloadCondition {
 }
 
 export function placeOf({ place }: Task): TaskPlace {
-  return place.in === "done" && place.how === "failed" ? "failed" : place.in;
+  return place.in === "done" && place.how !== "completed" ? place.how : place.in;
 }
 
 /** Checks all conditions except the payload, which may have to be read. */
 export function matches(task: Task, filter: TaskFilter): boolean {
   const { queue, place, priority, worker, error, idempotencyKey, tags = [], idPart } = filter;
   if (queue !== undefined && queueOf(task.command) !== queue) return false;
-  if (place !== undefined && placeOf(task) !== place) return false;
+  if (!isIn(task, place)) return false;
   if (priority !== undefined && task.priority !== priority) return false;
   if (worker !== undefined && workerOf(task) !== worker) return false;
   if (error !== undefined && !task.error.toLowerCase().includes(error.toLowerCase())) return false;
   if (idempotencyKey !== undefined && task.idempotencyKey !== idempotencyKey) return false;
   if (idPart !== undefined && !hasPart(task.id, idPart)) return false;
   return (
+    isOfSchedule(task, filter.schedule) &&
     isBetween(task.createdMs, filter.createdFromMs, filter.createdToMs) &&
     hasEnded(task, filter) &&
-    isFailure(task, filter.group) &&
+    isOfGroup(task, filter.group) &&
     tags.every((tag) => task.extras?.tags.includes(tag))
   );
 }
 
-function isFailure(task: Task, group: string | undefined): boolean {
-  if (group === undefined) return true;
-  const place = placeOf(task);
-  return (place === "dead" || place === "failed") && fingerprintOf(task.error) === group;
+function isIn(task: Task, place: TaskFilter["place"]): boolean {
+  if (place === "failure") return isFailure(task);
+  return place === undefined || placeOf(task) === place;
+}
+
+function isOfGroup(task: Task, group: string | undefined): boolean {
+  return group === undefined || (isFailure(task) && groupOfTask(task) === group);
 }
 
 export function hasPart(id: string, part: string): boolean {
@@ -97,4 +104,8 @@ function hasEnded({ place }: Task, { endedFromMs, endedToMs }: TaskFilter): bool
 
 function isBetween(ms: number, fromMs: number | undefined, toMs: number | undefined): boolean {
   return (fromMs === undefined || ms >= fromMs) && (toMs === undefined || ms < toMs);
+}
+
+function isOfSchedule({ schedule }: Task, wanted: string | undefined): boolean {
+  return wanted === undefined || schedule?.id === wanted;
 }

@@ -4,7 +4,7 @@
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import type { Leases } from "../broker/leases.ts";
-import type { ClaimedTask, TaskOutcome } from "../broker/verbs.ts";
+import type { ClaimedTask, TaskAndResult } from "../broker/verbs.ts";
 import type { Store } from "../store/store.ts";
 
 export class TaskReads {
@@ -38,7 +38,7 @@ export class TaskReads {
     });
   }
 
-  async outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
+  async outcome(tenantId: TenantId, id: TaskId): Promise<TaskAndResult | undefined> {
     return await this.#whenSettled(id, () => {
       const task = this.#findWhole(tenantId, id);
       return task === undefined ? undefined : { task, result: this.#store.result(task) };

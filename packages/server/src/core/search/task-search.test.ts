@@ -13,13 +13,14 @@ import {
   owned,
   umbrella,
 } from "../../../test/broker-world.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
+import { searchLimits } from "./search-turns.ts";
 import type { TaskFilter } from "./task-filter.ts";
 
 const commands = ["a", "b", "c"];
 
 /** So many dead letters in three queues, in the order of their creation. */
-async function bury(broker: Broker, count: number): Promise<TaskId[]> {
+async function bury(broker: ShardBroker, count: number): Promise<TaskId[]> {
   const asked = Array.from({ length: count }, (_, n) =>
     create(broker, { command: commands[n % commands.length] ?? "", maxAttempts: 1 }),
   );
@@ -34,14 +35,14 @@ async function bury(broker: Broker, count: number): Promise<TaskId[]> {
 }
 
 async function findAll(
-  broker: Broker,
+  broker: ShardBroker,
   filter: TaskFilter,
   order: "newest" | "oldest" = "oldest",
 ): Promise<{ readonly ids: TaskId[]; readonly scanned: number[] }> {
   const ids: TaskId[] = [];
   const scanned: number[] = [];
   for (let after: string | undefined = ""; after !== undefined; ) {
-    const page: Awaited<ReturnType<Broker["find"]>> = await broker.find({
+    const page: Awaited<ReturnType<ShardBroker["find"]>> = await broker.find({
       tenantId: acme,
       filter,
       order,
@@ -133,4 +134,23 @@ test("while tasks are written a search rests, and otherwise it does not", async 
   assert.equal(hasEnded, false);
   await clock.advance(60_000);
   assert.equal((await beside)?.scanned, 2001);
+});
+
+test("one tenant's searches do not keep other tenants from searching", async () => {
+  const broker = await new BrokerWorld().open();
+  const asked = Array.from({ length: 500 }, () => create(broker));
+  await Promise.all(asked.map(({ done }) => done));
+  const wanted = { filter: {}, order: "newest", after: "", limit: 10 } as const;
+  const answered: string[] = [];
+  const many = Array.from({ length: 100 }, async () => {
+    const page = await broker.find({ tenantId: acme, ...wanted });
+    if (page !== undefined) answered.push("acme");
+    return page;
+  });
+  const other = await broker.find({ tenantId: umbrella, ...wanted });
+  assert.ok(other !== undefined, "refused because another tenant searches");
+  // The search that ran, and at most one more of the other tenant.
+  assert.ok(answered.length <= 2, `${answered.length} searches of the other tenant came first`);
+  const refused = (await Promise.all(many)).filter((page) => page === undefined);
+  assert.equal(refused.length, 100 - 1 - searchLimits.waitingPerTenantMax);
 });

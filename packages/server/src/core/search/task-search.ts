@@ -3,15 +3,16 @@
  * page continues after an id, so tasks that move meanwhile are neither missed nor shown twice.
  *
  * The work for a page is bounded: a page may end before it is full, and says up to which id it has searched.
- * Searches run one at a time and pause between pieces while tasks are written, so that they slow down workers and
+ * Searches run one at a time, tenants take turns, and searches pause between pieces while tasks are written, so that they slow down workers and
  * producers by a bounded amount.
  */
 import type { Task, TaskId } from "@codeq/queue";
-import type { FoundTasks, TaskOrder, WantedTasks } from "../broker/queue.ts";
+import type { FoundTasks, TaskOrder, WantedTasks } from "../broker/broker.ts";
 import type { QueueState, Queues } from "../broker/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import type { QueueName, Store } from "../store/store.ts";
 import { idAtMs } from "../task-ids.ts";
+import { SearchTurns } from "./search-turns.ts";
 import { hasPart, matches, payloadMatches, type TaskFilter } from "./task-filter.ts";
 import type { TaskReads } from "./task-reads.ts";
 
@@ -24,11 +25,9 @@ const pieceTasks = 250;
 const pieceIds = 10_000;
 /** The first piece may be a short one. */
 const piecesMax = scannedIdsMax / pieceIds + 1;
-const perQueueMin = 16;
+const perIndexMin = 16;
 /** While tasks are written, a search pauses for so many times as long as it has worked. */
 const restsPerWork = 4;
-/** Searches that wait for their turn. */
-const waitingMax = 32;
 /** How far ids may be ahead of the clock, which may have been set back. */
 const idsAheadMs = 3_600_000;
 
@@ -44,8 +43,7 @@ export class TaskSearch {
   readonly #queues: Queues;
   readonly #reads: TaskReads;
   readonly #clock: Clock;
-  #turn: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  readonly #turns = new SearchTurns();
 
   constructor(parts: {
     readonly clock: Clock;
@@ -59,21 +57,18 @@ export class TaskSearch {
     this.#reads = parts.reads;
   }
 
-  /** Undefined when too many searches wait for their turn. */
+  /** Undefined when too many searches of the tenant wait for their turn. */
   async find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
-    if (this.#waiting >= waitingMax) return undefined;
-    this.#waiting += 1;
-    const before = this.#turn;
-    const turn = Promise.withResolvers<void>();
-    this.#turn = turn.promise;
-    await before;
+    const turn = this.#turns.take(wanted.tenantId);
+    if (turn === undefined) return undefined;
+    await turn;
     const work = this.#beginWork();
     try {
       return await this.#page(wanted, work);
     } finally {
-      this.#waiting -= 1;
       // The next search waits for the pause, this search does not.
-      this.#rest(work).then(turn.resolve, turn.resolve);
+      const end = (): void => this.#turns.end();
+      this.#rest(work).then(end, end);
     }
   }
 
@@ -114,23 +109,29 @@ export class TaskSearch {
   /** The cheapest source of all tasks that may match. */
   #sourceOf(wanted: WantedTasks): Source {
     const { tenantId, filter } = wanted;
-    const { place, idempotencyKey, idPart } = filter;
+    const { place, idempotencyKey, idPart, group } = filter;
     if (idempotencyKey !== undefined) {
       const id = this.#store.idempotency(tenantId, idempotencyKey)?.taskId;
       return this.#whole(wanted, Promise.resolve(id === undefined ? [] : [id]));
     }
-    if (place !== undefined && place !== "done" && place !== "failed") {
-      const queues = this.#queuesOf(wanted).filter((queue) => countOf(queue, place) > 0);
-      const count = queues.reduce((sum, queue) => sum + countOf(queue, place), 0);
-      const most = { place, limit: scannedMax * 2 };
+    if (group !== undefined) return this.#byIndexes(wanted, this.#indexesOfGroup(wanted, group));
+    const places = countedPlaces(place);
+    if (places !== undefined) {
+      const indexes = places.flatMap((each) =>
+        this.#queuesOf(wanted)
+          .filter((queue) => countOf(queue, each) > 0)
+          .map((queue) => ({ queue, place: each })),
+      );
+      const count = indexes.reduce((sum, each) => sum + countOf(each.queue, each.place), 0);
+      const limit = scannedMax * 2;
       if (count <= scannedMax) {
-        const read = Promise.all(queues.map((queue) => this.#store.idsIn(queue, most)));
+        const read = indexes.map((each) => this.#store.idsIn(each.queue, { ...each, limit }));
         return this.#whole(
           wanted,
-          read.then((ids) => ids.flat()),
+          Promise.all(read).then((ids) => ids.flat()),
         );
       }
-      if (place === "dead" || place === "leased") return this.#byQueues(wanted, queues, place);
+      if (places.every(isOrderedById)) return this.#byIndexes(wanted, Promise.resolve(indexes));
     }
     return idPart === undefined ? this.#byRecords(wanted) : this.#byIds(wanted, idPart);
   }
@@ -155,17 +156,25 @@ export class TaskSearch {
     };
   }
 
-  /** Merges indexes that are in the order of ids, one for each queue. */
-  #byQueues(
-    { order }: WantedTasks,
-    queues: readonly QueueName[],
-    place: "dead" | "leased",
-  ): Source {
-    const limit = Math.max(perQueueMin, Math.ceil(pieceTasks / queues.length));
+  /** The queues that have failures of the group. */
+  async #indexesOfGroup({ tenantId }: WantedTasks, group: string): Promise<readonly Index[]> {
+    const found = await this.#store.failureCells(tenantId, { after: "", group, limit: 1 });
+    // While flushes get in between, every queue is asked.
+    const names =
+      found === undefined
+        ? [...this.#queues.ofTenant(tenantId)].map(({ name }) => name)
+        : new Set(found.cells.map(({ queue }) => queue));
+    return [...names].map((name) => ({ queue: { tenantId, name }, place: { group } }));
+  }
+
+  /** Merges indexes that are in the order of ids. */
+  #byIndexes({ order }: WantedTasks, found: Promise<readonly Index[]>): Source {
     const how = { idOf: (id: TaskId) => id, comesFirst: orderOf(order) };
     return {
       next: async (after) => {
-        const runs = queues.map(async (queue): Promise<Run<TaskId>> => {
+        const indexes = await found;
+        const limit = Math.max(perIndexMin, Math.ceil(pieceTasks / indexes.length));
+        const runs = indexes.map(async ({ queue, place }): Promise<Run<TaskId>> => {
           const items = await this.#store.idsIn(queue, { place, limit, after, order });
           return { items, reached: items.length === limit ? items.at(-1) : undefined };
         });
@@ -202,9 +211,12 @@ export class TaskSearch {
 
   #totalOf(wanted: WantedTasks): number | undefined {
     const { queue: _, place, ...others } = wanted.filter;
-    if (place === undefined || place === "done" || place === "failed") return undefined;
+    const places = countedPlaces(place);
+    if (places === undefined) return undefined;
     if (Object.values(others).some((each) => each !== undefined)) return undefined;
-    return this.#queuesOf(wanted).reduce((sum, queue) => sum + countOf(queue, place), 0);
+    const sumOf = (queue: QueueState): number =>
+      places.reduce((sum, each) => sum + countOf(queue, each), 0);
+    return this.#queuesOf(wanted).reduce((sum, queue) => sum + sumOf(queue), 0);
   }
 }
 
@@ -275,7 +287,26 @@ function comesFirst(order: TaskOrder, id: string, other: string): boolean {
   return order === "newest" ? id > other : id < other;
 }
 
-function countOf(queue: QueueState, place: "ready" | "delayed" | "leased" | "dead"): number {
+type CountedPlace = "ready" | "delayed" | "leased" | "dead" | "failed";
+
+/** An index of tasks of one queue. */
+interface Index {
+  readonly queue: QueueName;
+  readonly place: CountedPlace | { readonly group: string };
+}
+
+/** The places that have indexes and counters; undefined when all tasks have to be looked at. */
+function countedPlaces(place: TaskFilter["place"]): readonly CountedPlace[] | undefined {
+  if (place === "failure") return ["dead", "failed"];
+  if (place === undefined || place === "done" || place === "cancelled") return undefined;
+  return [place];
+}
+
+function isOrderedById(place: CountedPlace): boolean {
+  return place === "dead" || place === "failed" || place === "leased";
+}
+
+function countOf(queue: QueueState, place: CountedPlace): number {
   return place === "ready" ? queue.readyTotal : queue.counts[place];
 }
 

@@ -3,7 +3,7 @@
  * the places; a decision that a full disk undoes stays counted.
  */
 import type { Cause, Task, TenantId } from "@codeq/queue";
-import type { QueueCounts } from "../broker/queue.ts";
+import type { QueueCounts } from "../broker/broker.ts";
 import { addCounts } from "../records/counts.ts";
 
 export const minuteMs = 60_000;

@@ -11,7 +11,7 @@ import {
   success,
   umbrella,
 } from "../../../test/broker-world.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
 import type { SeriesPoint } from "../records/series-record.ts";
 import { seriesPrefix } from "../store/keys.ts";
 import { minuteMs } from "./flow.ts";
@@ -19,12 +19,12 @@ import { minuteMs } from "./flow.ts";
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
-async function setup(): Promise<{ world: BrokerWorld; broker: Broker }> {
+async function setup(): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
   const world = new BrokerWorld();
   return { world, broker: await world.open() };
 }
 
-async function finish(broker: Broker, count: number): Promise<void> {
+async function finish(broker: ShardBroker, count: number): Promise<void> {
   for (let n = 0; n < count; n++) {
     const task = await enqueue(broker);
     await claim(broker);

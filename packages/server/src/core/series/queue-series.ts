@@ -7,7 +7,7 @@
  * process that ends without a shutdown loses the current minute.
  */
 import type { TenantId } from "@codeq/queue";
-import type { QueueCounts } from "../broker/queue.ts";
+import type { QueueCounts } from "../broker/broker.ts";
 import type { QueueState, Queues } from "../broker/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import {

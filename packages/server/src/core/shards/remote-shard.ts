@@ -5,10 +5,11 @@
 import type { FaultError } from "@codeq/engine";
 import type { NewTask, TaskId } from "@codeq/queue";
 import type { BackupReading } from "../backup/backups.ts";
-import type { Broker } from "../broker/broker.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { Answer, Given } from "../broker/routing.ts";
-import type { ClaimedTask, Enqueued, Refused, TaskOutcome, Waiter } from "../broker/verbs.ts";
+import type { Schedules } from "../broker/schedules.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
+import type { ClaimedTask, Enqueued, Refused, TaskAndResult, Waiter } from "../broker/verbs.ts";
 import type { Webhooks } from "../broker/webhooks.ts";
 import type { TaskOf } from "../search/task-actions.ts";
 import { ByteReader } from "../store/bytes.ts";
@@ -54,9 +55,11 @@ export interface EnqueueWaiter extends Waiter<Enqueued> {
   unknownKey(item: number): void;
 }
 
-/** What a shard answers as JSON: the verbs of its broker, of its webhooks, and of its host. */
-type AskedVerbs = Broker &
-  HostVerbs & { [Name in keyof Webhooks as `webhooks.${Name}`]: Webhooks[Name] };
+/** What a shard answers as JSON: the verbs of its broker, of its webhooks, of its schedules, and of its host. */
+type AskedVerbs = ShardBroker &
+  HostVerbs & { [Name in keyof Webhooks as `webhooks.${Name}`]: Webhooks[Name] } & {
+    [Name in keyof Schedules as `schedules.${Name}`]: Schedules[Name];
+  };
 export type AskedName = keyof AskedVerbs;
 
 const noteNames = Object.keys(notes) as (keyof typeof notes)[];
@@ -120,7 +123,7 @@ export class RemoteShard {
     return this.#promised((waiter) => this.send(calls.get, of, waiter));
   }
 
-  outcome(of: TaskOf): Promise<TaskOutcome | undefined> {
+  outcome(of: TaskOf): Promise<TaskAndResult | undefined> {
     return this.#promised((waiter) => this.send(calls.outcome, of, waiter));
   }
 

@@ -7,6 +7,7 @@ import { type EngineState, FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import {
   type Artifact,
+  type IdempotencyEntry,
   type NackRequest,
   type NewTask,
   queueOf,
@@ -20,20 +21,20 @@ import type { Exceeded, Quotas } from "../../config/quotas.ts";
 import type { Feed } from "../../telemetry/feed.ts";
 import { AbortGroups, endOfWait } from "../abort-groups.ts";
 import type { BackupReading } from "../backup/backups.ts";
-import type { Claim } from "../broker/claim.ts";
 import type {
   AbandonRequest,
   Attached,
+  Broker,
   CleanUp,
   Extended,
   Heartbeat,
   PutTopic,
-  Queue,
   QueueWork,
   ResultWait,
   ShardState,
-} from "../broker/queue.ts";
-import { brokerRouting, webhookRouting } from "../broker/routing.ts";
+} from "../broker/broker.ts";
+import type { Claim } from "../broker/claim.ts";
+import { brokerRouting, scheduleRouting, webhookRouting } from "../broker/routing.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
   ClaimedTask,
@@ -41,7 +42,7 @@ import type {
   OwnedTask,
   Refused,
   Submitted,
-  TaskOutcome,
+  TaskAndResult,
   Waiter,
 } from "../broker/verbs.ts";
 import type { EndpointChange } from "../broker/webhooks.ts";
@@ -63,7 +64,7 @@ import type { ShardLink } from "./link.ts";
 import { type EnqueueWaiter, RemoteShard, type ShardNotes } from "./remote-shard.ts";
 import { RoutedClaims } from "./routed-claims.ts";
 import { ShardGroup } from "./shard-group.ts";
-import { shardOfKey } from "./shard-of.ts";
+import { shardOfKey, uniqueHomeOf } from "./shard-of.ts";
 import { SharedUsage } from "./shared-usage.ts";
 import { calls, type EnqueueMode } from "./wire.ts";
 
@@ -85,14 +86,15 @@ export interface RouterParts {
   readonly onEndpoint: (change: EndpointChange) => void;
 }
 
-type RoutedVerbs = Pick<Queue, keyof typeof brokerRouting>;
-type RoutedWebhooks = Pick<Queue["webhooks"], keyof typeof webhookRouting>;
+type RoutedVerbs = Pick<Broker, keyof typeof brokerRouting>;
+type RoutedWebhooks = Pick<Broker["webhooks"], keyof typeof webhookRouting>;
 
 /** A class with the verbs of the routing table; the constructor of the router adds them. */
 const WithRoutedVerbs = class {} as new () => RoutedVerbs;
 
-export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
-  readonly webhooks: Queue["webhooks"];
+export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
+  readonly webhooks: Broker["webhooks"];
+  readonly schedules: Broker["schedules"];
   readonly #group: ShardGroup;
   readonly #usage: SharedUsage;
   readonly #claims: RoutedClaims;
@@ -122,6 +124,7 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
       ...group.verbsOf<RoutedWebhooks>(webhookRouting, "webhooks."),
       changeSecrets: (...of) => this.#changeSecrets(...of),
     };
+    this.schedules = group.verbsOf<Broker["schedules"]>(scheduleRouting, "schedules.");
     this.#claims = new RoutedClaims({
       shards,
       usage: this.#usage,
@@ -217,13 +220,16 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
   enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
     const { tenantId, idempotencyKey } = input;
     const exceeded = this.exceededByTask(input);
-    if (idempotencyKey === "") {
+    if (idempotencyKey === "" && input.unique === undefined) {
       if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
       // Only tasks with a key are looked for in other shards.
       else this.enqueueAt(this.#nextShard(), input, waiter as EnqueueWaiter, item);
       return;
     }
-    const shard = shardOfKey(tenantId, idempotencyKey, this.#group.all.length);
+    // What must be exact is in one shard: a unique key comes before an idempotency key.
+    const home =
+      input.unique === undefined ? idempotencyKey : uniqueHomeOf(input.command, input.unique.key);
+    const shard = shardOfKey(tenantId, home, this.#group.all.length);
     const keyed = new KeyedEnqueue(this, { input, shard, waiter });
     this.enqueueAt(shard, input, keyed, item, exceeded && { kind: "exceeded", exceeded });
   }
@@ -301,7 +307,15 @@ export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
     return this.#group.of(id).get({ tenantId, id });
   }
 
-  outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
+  /** The shard of a unique key has the idempotency key of its task, so that all are asked. */
+  async entryOf(tenantId: TenantId, key: string): Promise<IdempotencyEntry | undefined> {
+    const asked = this.#group.all.map((shard) => shard.ask("entryOf", [tenantId, key]));
+    const entries = (await Promise.all(asked)).filter((entry) => entry !== undefined);
+    // An alias of a deleted task does not know of its end.
+    return entries.find(({ gone }) => gone !== undefined) ?? entries[0];
+  }
+
+  outcome(tenantId: TenantId, id: TaskId): Promise<TaskAndResult | undefined> {
     return this.#group.of(id).outcome({ tenantId, id });
   }
 

@@ -4,10 +4,19 @@
  */
 import { type EngineState, FaultError } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
-import type { ShardState } from "../broker/queue.ts";
+import type { ShardState } from "../broker/broker.ts";
 import type { AnyRow } from "../broker/routing.ts";
+import { homeOfSchedule, type ScheduleOf } from "../records/schedule-record.ts";
 import type { AskedName, RemoteShard } from "./remote-shard.ts";
-import { shardOf } from "./shard-of.ts";
+import { shardOf, shardOfKey } from "./shard-of.ts";
+
+/** A shard that is closed has no leader at the moment. */
+const faultCodes = {
+  open: "storage_failed",
+  failed: "storage_failed",
+  full: "disk_full",
+  closed: "not_leader",
+} as const;
 
 export class ShardGroup {
   readonly all: readonly RemoteShard[];
@@ -26,9 +35,8 @@ export class ShardGroup {
 
   /** Why no shard is available. */
   get fault(): FaultError {
-    const code = this.state === "full" ? "disk_full" : "storage_failed";
     const error = this.states.find((each) => each.error !== undefined)?.error;
-    return new FaultError(code, error ?? "no shard accepts changes");
+    return new FaultError(faultCodes[this.state], error ?? "no shard accepts changes");
   }
 
   isOpen(shard: number): boolean {
@@ -58,7 +66,10 @@ export class ShardGroup {
   }
 
   /** The verbs of a table as methods. */
-  verbsOf<Verbs>(table: Record<keyof Verbs, AnyRow>, prefix: "" | "webhooks." = ""): Verbs {
+  verbsOf<Verbs>(
+    table: Record<keyof Verbs, AnyRow>,
+    prefix: "" | "webhooks." | "schedules." = "",
+  ): Verbs {
     const rows = Object.entries<AnyRow>(table);
     const verbs = rows.map(([name, row]) => {
       const asked = (prefix + name) as AskedName;
@@ -76,6 +87,11 @@ export class ShardGroup {
       case "task": {
         const [of] = given as readonly [TaskId | { readonly id: TaskId }];
         return ask(this.of(typeof of === "string" ? of : of.id));
+      }
+      case "schedule": {
+        const [{ tenantId, id }] = given as readonly [ScheduleOf];
+        const shard = shardOfKey(tenantId, homeOfSchedule(id), this.all.length);
+        return ask(this.all[shard] as RemoteShard);
       }
       case "tasks": {
         const [tenantId, ids] = given as readonly [TenantId, readonly TaskId[]];

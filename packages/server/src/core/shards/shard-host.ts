@@ -4,14 +4,14 @@
  * of tenants with quotas.
  */
 import { FaultError } from "@codeq/engine";
-import type { NewTask, TaskId, TenantId } from "@codeq/queue";
+import type { IdempotencyEntry, NewTask, TaskId, TenantId } from "@codeq/queue";
 import type { Feed, TaskEvent } from "../../telemetry/feed.ts";
 import { endOfWait } from "../abort-groups.ts";
 import { OpenBackups } from "../backup/backups.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { ResultWait } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
-import type { ResultWait } from "../broker/queue.ts";
 import type { QueueState } from "../broker/queue-state.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
 import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
 import type { EndpointChange } from "../broker/webhooks.ts";
 import { ByteReader } from "../store/bytes.ts";
@@ -36,7 +36,7 @@ const unreceivedBytesMax = 8 * 1024 * 1024;
 const unforeseen = "the shard could not carry out the call";
 
 export interface ShardHostParts {
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
   readonly feed: Feed;
   readonly shard: number;
   readonly count: number;
@@ -213,10 +213,12 @@ export class ShardHost {
   #enqueue(input: NewTask, mode: EnqueueMode | undefined, number: number): void {
     const { broker, shard, count } = this.#parts;
     const { tenantId, idempotencyKey } = input;
-    const known = idempotencyKey === "" ? undefined : this.#taskOf(tenantId, idempotencyKey);
-    if (known !== undefined && shardOf(known, count) !== shard) {
+    const known = idempotencyKey === "" ? undefined : this.#entryOf(tenantId, idempotencyKey);
+    // A shard answers for the deleted tasks that it knows of, wherever they were.
+    const isGone = known?.gone !== undefined;
+    if (known !== undefined && !isGone && shardOf(known.taskId, count) !== shard) {
       if (mode?.kind !== "forget") {
-        this.#answer(answers.moved, number, known);
+        this.#answer(answers.moved, number, known.taskId);
         return;
       }
       broker.store.forgetIdempotency(tenantId, idempotencyKey);
@@ -233,9 +235,9 @@ export class ShardHost {
   }
 
   /** Undefined for a damaged entry; the broker answers with the damage. */
-  #taskOf(tenantId: TenantId, key: string): TaskId | undefined {
+  #entryOf(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
     try {
-      return this.#parts.broker.store.idempotency(tenantId, key)?.taskId;
+      return this.#parts.broker.entryOf(tenantId, key);
     } catch (error) {
       if (error instanceof FaultError) return undefined;
       throw error;
@@ -250,9 +252,10 @@ export class ShardHost {
       endBackup: () => this.#backups.close(),
       scrape,
     };
-    const [target, verb] = name.startsWith("webhooks.")
-      ? [broker.webhooks, name.slice("webhooks.".length)]
-      : [name in own ? own : broker, name];
+    const [front, verb = name] = name.split(".") as [string, string?];
+    const parts = { webhooks: broker.webhooks, schedules: broker.schedules };
+    const part = verb === name ? undefined : parts[front as keyof typeof parts];
+    const target = part ?? (name in own ? own : broker);
     // The types are checked where the router sends the call. JSON has no undefined.
     const run = (target as unknown as Record<string, (...given: unknown[]) => unknown>)[verb];
     if (run === undefined) throw new TypeError(`a shard has no verb ${name}`);

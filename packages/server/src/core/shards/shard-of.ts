@@ -2,7 +2,7 @@
  * The shard of a task: FNV-1a of its id, 64 bits, modulo the number of shards. Ids are drawn for a given
  * shard, so that a shard chosen by idempotency key is also the shard of the task.
  */
-import type { TaskId, TenantId } from "@codeq/queue";
+import { queueOf, type TaskId, type TenantId } from "@codeq/queue";
 import type { DrawId } from "../task-ids.ts";
 
 const word = 2 ** 32;
@@ -52,6 +52,11 @@ export function shardOfKey(tenantId: TenantId, key: string, count: number): numb
   add(hash, 0);
   addText(hash, key.toWellFormed());
   return modulo(hash, count);
+}
+
+/** What the shard of a unique key is drawn from, like that of an idempotency key. */
+export function uniqueHomeOf(command: string, key: string): string {
+  return `${queueOf(command)}\0${key}`;
 }
 
 /** Draws ids that belong to one shard, by trying other last digits. */

@@ -104,9 +104,17 @@ test("new tasks come out as they went in", () => {
       payload: text,
       payloadBytes: whole,
       payloadHash: text,
+      keepsFirst: fc.boolean(),
       maxAttempts: whole,
       visibleMs: fc.option(fc.double({ noNaN: true }), { nil: undefined }),
       extras: anyExtras,
+      unique: fc.constantFrom(undefined, {
+        key: "k",
+        while: "waiting" as const,
+        on: "latest" as const,
+        forMs: 1,
+        maxWaitMs: 2,
+      }),
     },
     { noNullPrototype: true },
   );

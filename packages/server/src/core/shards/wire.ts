@@ -18,11 +18,12 @@ import {
   type Submission,
   type TaskId,
   type TenantId,
+  type UniqueRequest,
 } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { AbandonRequest, Extended, Heartbeat } from "../broker/broker.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
-import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
   ClaimedTask,
@@ -30,7 +31,7 @@ import type {
   OwnedTask,
   Refused,
   Submitted,
-  TaskOutcome,
+  TaskAndResult,
 } from "../broker/verbs.ts";
 import type { EndpointChange } from "../broker/webhooks.ts";
 import {
@@ -153,9 +154,11 @@ export const calls = numbered(1, {
       payload: text,
       payloadBytes: number,
       payloadHash: text,
+      keepsFirst: flag,
       maxAttempts: number,
       visibleMs: optional(double),
       extras: optional(taskExtras),
+      unique: optional(json<UniqueRequest>()),
     }),
     mode: optional(json<EnqueueMode>()),
   }),
@@ -190,7 +193,7 @@ export const calls = numbered(1, {
 });
 
 export const answers = numbered(1, {
-  enqueued: struct<Enqueued>({ task, replayed: flag }),
+  enqueued: struct<Enqueued>({ task, replayed: flag, deduplicated: flag }),
   claimed: list(claimedTask),
   extended: struct<Extended>({ untilMs: double, isCancelled: flag }),
   returned: struct<Returned>({ task, buried: flag, delaySeconds: double }),
@@ -217,7 +220,7 @@ export const answers = numbered(1, {
   ),
   found: optional(claimedTask),
   outcome: optional(
-    mapped<TaskOutcome, { task: TaskOutcome["task"]; body: ResultBody | undefined }>(
+    mapped<TaskAndResult, { task: TaskAndResult["task"]; body: ResultBody | undefined }>(
       struct({ task, body: optional(resultBody) }),
       ({ task: of, result }) => ({ task: of, body: result && bodyOf(result) }),
       ({ task: of, body }) => ({ task: of, result: body && resultOf(of, body) }),

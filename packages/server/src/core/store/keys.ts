@@ -6,6 +6,8 @@
  *   codeq/payload/<id>                                      a long payload, never rewritten
  *   codeq/results/<id>                                      a long result record
  *   codeq/idempo/<tenant>/<key>                             which task a key stands for
+ *   codeq/unique/<tenant>/<queue>/<key>                     which tasks hold a unique key and wait for it
+ *   codeq/kept-keys/<ms>/<entry>                            until when the entry of a key without a task is kept
  *   codeq/ttl/<ms>/<id>                                     when a finished task may be deleted
  *   codeq/start-by/<ms>/<id>                                when a task that still waits ends
  *   codeq/webhook/<ms>/<id>                                 a webhook that is due
@@ -17,12 +19,20 @@
  *   codeq/q/<queue>/<tenant>/inprog/<id>
  *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>
  *   codeq/q/<queue>/<tenant>/dlq/<id>
+ *   codeq/q/<queue>/<tenant>/failed/<id>
+ *   codeq/failures/<tenant>/<group>/<queue>/<id>            a dead letter or failed task, by its failure group
+ *   codeq/failure-times/<tenant>/<group>/<ms>/<id>          the same, by the time of its end
+ *   codeq/failure-counts/<tenant>/<group>/<queue>/<hour>    how many of them, written with every flush
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
  *   codeq/paused/<queue>/<tenant>                           who paused it, when and why
  *   codeq/series/<queue>/<tenant>/<m or h>/<number>         what happened in a minute or an hour; queue * for all
  *   codeq/jobs/<tenant>/<id>                                a bulk job
  *   codeq/triage/<tenant>/<group>                           what was decided about a failure group
  *   codeq/topics/<queue>/<tenant>                           the policy that an administrator gave it
+ *   codeq/schedules/<tenant>/<id>                           a schedule as it was put
+ *   codeq/schedule-state/<tenant>/<id>                      up to where it was fired, and what was skipped
+ *   codeq/schedule-runs/<tenant>/<id>/<ms>/<task>           a task of it, by the nominal instant
+ *   codeq/schedule-live/<tenant>/<id>/<task>                a task of it that has not ended
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     about when an API key was last used
  *   codeq/subs/<tenant>/<id>                                a subscription to availability notifications
@@ -70,8 +80,29 @@ export const payloadKey = (id: TaskId): string => `codeq/payload/${id}`;
 export const resultKey = (id: TaskId): string => `codeq/results/${id}`;
 export const quarantineKey = (key: string): string => `codeq/quarantine/${key}`;
 /** Half a surrogate pair has no encoding; the replacement character stands for it. */
+export const idempotencyPrefix = "codeq/idempo/";
+const idempotencyName = (tenant: TenantId, key: string): string =>
+  `${tenant || "_"}/${encodeURIComponent(key.toWellFormed())}`;
 export const idempotencyKeyOf = (tenant: TenantId, key: string): string =>
-  `codeq/idempo/${tenant || "_"}/${encodeURIComponent(key.toWellFormed())}`;
+  idempotencyPrefix + idempotencyName(tenant, key);
+
+export const uniquePrefix = "codeq/unique/";
+export const uniqueKeyOf = (of: {
+  readonly tenantId: TenantId;
+  readonly queue: string;
+  readonly key: string;
+}): string =>
+  `${uniquePrefix}${of.tenantId || "_"}/${of.queue}/${encodeURIComponent(of.key.toWellFormed())}`;
+
+/** Entries of idempotency keys and unique keys without a task, by the time until which they are kept. */
+export const keptKeysPrefix = "codeq/kept-keys/";
+const root = "codeq/";
+/** Stands for a slash: the name of an entry behind its time has none, like the id of a task. */
+const slash = "\x01";
+export const keptKeyOf = (ms: number, entryKey: string): string =>
+  `${keptKeysPrefix}${sortable(ms)}/${entryKey.slice(root.length).replaceAll("/", slash)}`;
+/** The key of the entry that a kept key stands for. */
+export const entryKeyOf = (name: string): string => root + name.replaceAll(slash, "/");
 
 export const retentionPrefix = "codeq/ttl/";
 export const retentionKey = (ms: number, id: TaskId): string =>
@@ -120,6 +151,47 @@ export const delayedPrefix = (prefix: string): string => `${prefix}delayed/`;
 export const inProgressPrefix = (prefix: string): string => `${prefix}inprog/`;
 export const deadPrefix = (prefix: string): string => `${prefix}dlq/`;
 
+export const failedPrefix = (prefix: string): string => `${prefix}failed/`;
+
+export const failuresPrefix = "codeq/failures/";
+export const failureTimesPrefix = "codeq/failure-times/";
+
+/** The failures of a group in one queue. */
+export interface FailuresOfQueue {
+  readonly tenantId: TenantId;
+  readonly group: string;
+  readonly queue: string;
+}
+
+export const failuresOf = ({ tenantId, group, queue }: FailuresOfQueue): string =>
+  `${failuresPrefix}${tenantId || "_"}/${group}/${queue}/`;
+export const failureTimesOf = (of: Omit<FailuresOfQueue, "queue">): string =>
+  `${failureTimesPrefix}${of.tenantId || "_"}/${of.group}/`;
+
+/** The tenant and the group of a prefix or a key below `failures` and `failure-times`. */
+export function failuresIn(key: string): Omit<FailuresOfQueue, "queue"> {
+  const [, , tenant = "", group = ""] = key.split("/");
+  return { tenantId: (tenant === "_" ? "" : tenant) as TenantId, group };
+}
+
+interface FailureCellName extends FailuresOfQueue {
+  readonly hour: number;
+}
+
+export const allFailureCountsPrefix = "codeq/failure-counts/";
+/** The counters of a tenant, or of one group. */
+export const failureCountsPrefix = (tenant: TenantId, group = ""): string =>
+  `${allFailureCountsPrefix}${tenant || "_"}/${group === "" ? "" : `${group}/`}`;
+export const failureCountsKey = ({ tenantId, group, queue, hour }: FailureCellName): string =>
+  `${failureCountsPrefix(tenantId, group)}${queue}/${sortable(hour)}`;
+
+export function parseFailureCountsKey(key: string): FailureCellName {
+  const parts = key.slice(allFailureCountsPrefix.length).split("/");
+  const [tenant = "", group = "", queue = "", hour = ""] = parts;
+  const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+  return { tenantId, group, queue, hour: Number.parseInt(hour, 16) };
+}
+
 export const countsPrefix = "codeq/counts/";
 export const countsKey = (queue: string, tenant: TenantId): string =>
   `${countsPrefix}${queue}/${tenant || "_"}`;
@@ -143,6 +215,21 @@ export const triageKey = (tenant: TenantId, group: string): string => triagePref
 export const topicsPrefix = "codeq/topics/";
 export const topicKey = (queue: string, tenant: TenantId): string =>
   `${topicsPrefix}${queue}/${tenant || "_"}`;
+
+export const schedulesPrefix = "codeq/schedules/";
+export const scheduleStatePrefix = "codeq/schedule-state/";
+export const scheduleRunsPrefix = "codeq/schedule-runs/";
+export const scheduleLivePrefix = "codeq/schedule-live/";
+const ofSchedule = (prefix: string, tenant: TenantId, id: string): string =>
+  `${prefix}${tenant || "_"}/${id}`;
+export const scheduleKey = (tenant: TenantId, id: string): string =>
+  ofSchedule(schedulesPrefix, tenant, id);
+export const scheduleStateKey = (tenant: TenantId, id: string): string =>
+  ofSchedule(scheduleStatePrefix, tenant, id);
+export const runsOfSchedule = (tenant: TenantId, id: string): string =>
+  `${ofSchedule(scheduleRunsPrefix, tenant, id)}/`;
+export const liveOfSchedule = (tenant: TenantId, id: string): string =>
+  `${ofSchedule(scheduleLivePrefix, tenant, id)}/`;
 
 export const apiKeysPrefix = "codeq/keys/";
 const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;
@@ -200,7 +287,7 @@ export function numberOf(key: string): number {
   return Number.parseInt(key.slice(end - digits, end), 16);
 }
 
-export type IndexKind = "pending" | "inprog" | "delayed" | "dlq";
+export type IndexKind = "pending" | "inprog" | "delayed" | "dlq" | "failed";
 
 export interface IndexKey {
   readonly queue: string;

@@ -9,7 +9,6 @@ import {
   type ObjectShape,
   type Shape,
 } from "@codeq/protocol/api";
-import { parseRecord } from "../records/parse-record.ts";
 
 export interface RowOf<Values> {
   encode(values: Values): string;
@@ -93,4 +92,14 @@ function fits(shape: Shape, value: unknown): boolean {
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Undefined for text that is not JSON, so that the decoder refuses the record. */
+export function parseRecord(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Undefined is not a valid record.
+    return undefined;
+  }
 }

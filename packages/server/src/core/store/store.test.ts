@@ -115,6 +115,7 @@ test("tasks, payloads, results and idempotency entries are found by their ids", 
     taskId: ready,
     queue: "work",
     payloadHash: "hash",
+    gone: undefined,
   });
   assert.equal(store.idempotency("other" as TenantId, "k"), undefined);
   assert.equal(store.task("unknown" as TaskId), undefined);

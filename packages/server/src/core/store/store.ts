@@ -27,13 +27,16 @@ import {
 } from "@codeq/engine";
 import {
   type Change,
+  goneTask,
   type IdempotencyEntry,
   queueOf,
   type Result,
   resultOf,
+  type ScheduleState,
   type Task,
   type TaskId,
   type TenantId,
+  type UniqueEntry,
 } from "@codeq/queue";
 import { ControlRecords, scanAll } from "../control/control-records.ts";
 import {
@@ -50,8 +53,15 @@ import {
   removalsOfDelivery,
 } from "../records/delivery-record.ts";
 import { decodeEndpoint, type FailingEndpoint } from "../records/endpoint-record.ts";
+import { addCell, decodeCell, type FailureCell, isEmptyCell } from "../records/failure-counts.ts";
 import { decodeIdempotency, encodeIdempotency } from "../records/idempotency-record.ts";
 import { decodePause, type QueuePause } from "../records/pause-record.ts";
+import {
+  decodeSchedule,
+  decodeState,
+  type PutRecord,
+  type ScheduleOf,
+} from "../records/schedule-record.ts";
 import {
   decodePoint,
   type SeriesName,
@@ -61,6 +71,7 @@ import {
 import { decodeSigning, type SigningSecret } from "../records/signing-record.ts";
 import { decodeTopic, type Topic } from "../records/topic-record.ts";
 import { decodeTriage, type Triage } from "../records/triage-record.ts";
+import { decodeUnique, type UniqueName } from "../records/unique-record.ts";
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import {
   allPendingPrefix,
@@ -71,10 +82,17 @@ import {
   deliveryKey,
   endOf,
   endpointsPrefix,
+  entryKeyOf,
+  failedPrefix,
+  failureCountsPrefix,
+  failuresOf,
+  failureTimesOf,
   formatKey,
   idempotencyKeyOf,
   idOf,
   inProgressPrefix,
+  keptKeyOf,
+  keptKeysPrefix,
   numberOf,
   pausedPrefix,
   payloadKey,
@@ -83,6 +101,11 @@ import {
   queuePrefix,
   resultKey,
   retentionPrefix,
+  runsOfSchedule,
+  scheduleKey,
+  scheduleLivePrefix,
+  scheduleStateKey,
+  schedulesPrefix,
   sequenceKey,
   seriesOf,
   seriesPrefix,
@@ -97,6 +120,8 @@ import {
   topicsPrefix,
   triagePrefix,
   undeliveredPrefix,
+  uniqueKeyOf,
+  uniquePrefix,
   webhookKey,
 } from "./keys.ts";
 import { StoredBytes } from "./stored-bytes.ts";
@@ -137,9 +162,11 @@ const placePrefixes = {
   delayed: delayedPrefix,
   leased: inProgressPrefix,
   dead: deadPrefix,
+  failed: failedPrefix,
 } as const;
 
 const noOps: readonly Op[] = [];
+const failureTriesMax = 10;
 const noTries = "0";
 
 /** Tasks by their ids, piece by piece. */
@@ -150,6 +177,10 @@ export interface TaskCursor extends RowCursor {
 export class Store implements AsyncDisposable {
   /** Called after a full disk undid changes; new ones are refused until it has finished. */
   onRollback: () => Promise<void> = () => Promise.resolve();
+  /** Until when the idempotency key of a task is kept that is deleted now; undefined when it goes with the task. */
+  keyUntilMs: (task: Task) => number | undefined = () => undefined;
+  /** Called with the time until which a key is kept, whenever the task of a key was deleted. */
+  onKeptKey: (untilMs: number) => void = () => {};
   /** Records that could not be read since the start. */
   quarantined = 0;
   /** The records of the control store: everything that is not a task. */
@@ -277,9 +308,11 @@ export class Store implements AsyncDisposable {
     await this.#engine[Symbol.asyncDispose]();
   }
 
-  commit(changes: readonly Change[]): Group {
+  /** `records` are written with the changes: all of it is durable, or nothing is. */
+  commit(changes: readonly Change[], records: readonly RecordWrite[] = noOps): Group {
     const frees = this.#engine.state !== "open" && changes.every(isAnEnd);
-    const writes = writesBeside(changes, (task) => this.#removalsOf(task));
+    const beside = writesBeside(changes, (task) => this.#removalsOf(task));
+    const writes = records.length === 0 ? beside : [...beside, ...records];
     const group = this.#engine.commit(changes, writes, frees);
     // After the commit, so that a group that closes in between has neither the change nor its bytes.
     for (let at = 0; at < changes.length; at++) {
@@ -353,7 +386,10 @@ export class Store implements AsyncDisposable {
 
   /** The task that a producer's idempotency key stands for. Throws `corrupt` when it is damaged. */
   idempotency(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
-    const storeKey = idempotencyKeyOf(tenantId, key);
+    return this.#entry(idempotencyKeyOf(tenantId, key));
+  }
+
+  #entry(storeKey: string): IdempotencyEntry | undefined {
     const text = this.#readable(storeKey, () => this.#engine.getText(storeKey));
     const entry = text === undefined ? undefined : decodeIdempotency(text);
     if (text !== undefined && entry === undefined) this.#quarantine(storeKey);
@@ -363,6 +399,47 @@ export class Store implements AsyncDisposable {
   /** Removes an idempotency key. */
   forgetIdempotency(tenantId: TenantId, key: string): void {
     this.#engine.commit([], [remove(idempotencyKeyOf(tenantId, key))]);
+  }
+
+  /** Keys of deleted tasks that are kept no longer than a moment, behind a position, the earliest first. */
+  async keptKeysAfter(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<Position[]> {
+    const range = momentRange(keptKeysPrefix, after, untilMs);
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** Removes keys of deleted tasks; a key that has another task now stays. */
+  async forgetKeys(due: readonly Position[]): Promise<void> {
+    const ops = due.flatMap(({ number, id: name }) => {
+      const key = entryKeyOf(name);
+      const index = remove(keptKeyOf(number, key));
+      return this.#keptUntilMs(key) === number ? [index, remove(key)] : [index];
+    });
+    if (ops.length > 0) await this.#engine.commit([], ops, true).done;
+  }
+
+  /** Undefined for the entry of a key that has a task. */
+  #keptUntilMs(key: string): number | undefined {
+    if (!key.startsWith(uniquePrefix)) {
+      return unlessDamaged(() => this.#entry(key), undefined)?.gone?.untilMs;
+    }
+    const entry = unlessDamaged(() => this.#unique(key), undefined);
+    return entry?.hasEnded === true ? entry.untilMs : undefined;
+  }
+
+  /** Which tasks hold a unique key and wait for it. Throws `corrupt` when it is damaged. */
+  unique(name: UniqueName): UniqueEntry | undefined {
+    return this.#unique(uniqueKeyOf(name));
+  }
+
+  #unique(key: string): UniqueEntry | undefined {
+    const text = this.#readable(key, () => this.#engine.getText(key));
+    const entry = text === undefined ? undefined : decodeUnique(text);
+    if (text !== undefined && entry === undefined) this.#quarantine(key);
+    return entry;
   }
 
   /** How many bytes of payloads and results the tenant has. */
@@ -412,18 +489,25 @@ export class Store implements AsyncDisposable {
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
-  /** The ids of tasks of a queue in one place; `after` works only where the index is ordered by id. */
+  /**
+   * The ids of tasks of a queue in one place, or of failures of one group; `after` works only where the index is
+   * ordered by id.
+   */
   async idsIn(
     queue: QueueName,
     wanted: {
-      readonly place: "ready" | "delayed" | "leased" | "dead";
+      readonly place: keyof typeof placePrefixes | { readonly group: string };
       readonly limit: number;
       readonly after?: string;
       readonly order?: "newest" | "oldest";
     },
   ): Promise<TaskId[]> {
     const { place, limit, after = "", order = "oldest" } = wanted;
-    const prefix = placePrefixes[place](prefixOf(queue));
+    const { tenantId, name } = queue;
+    const prefix =
+      typeof place === "string"
+        ? placePrefixes[place](prefixOf(queue))
+        : failuresOf({ tenantId, group: place.group, queue: name });
     const range =
       order === "oldest"
         ? { after: prefix + after, before: endOf(prefix) }
@@ -510,6 +594,65 @@ export class Store implements AsyncDisposable {
     }
   }
 
+  /**
+   * Counters of failures of a tenant, complete groups in the order of their ids, at most about `limit` counters. With
+   * more groups, `next` is the last of these groups. Undefined when flushes kept getting in between.
+   */
+  async failureCells(
+    tenantId: TenantId,
+    wanted: { readonly after: string; readonly group?: string | undefined; readonly limit: number },
+  ): Promise<{ readonly cells: FailureCell[]; readonly next: string | undefined } | undefined> {
+    for (let tries = 0; tries < failureTriesMax; tries++) {
+      const { flushedIndex } = this.#engine.stats();
+      const changes = changeOfCounts(this.#engine.unflushed()).failures.cells;
+      const { cells, next } = await this.#storedCells(tenantId, wanted);
+      // A flush in between has moved changes from memory to the kv.
+      if (this.#engine.stats().flushedIndex !== flushedIndex) continue;
+      const { group: only, after } = wanted;
+      const isWanted = ({ group }: FailureCell): boolean =>
+        only === undefined ? group > after && group <= (next ?? group) : group === only;
+      for (const [key, change] of changes) {
+        if (change.tenantId !== tenantId || !isWanted(change)) continue;
+        const stored = cells.get(key);
+        cells.set(key, stored === undefined ? change : addCell(stored, change));
+      }
+      return { cells: [...cells.values()].filter((cell) => !isEmptyCell(cell)), next };
+    }
+    return undefined;
+  }
+
+  /** As the last flush left them. */
+  async #storedCells(
+    tenantId: TenantId,
+    {
+      after,
+      group,
+      limit,
+    }: { readonly after: string; readonly group?: string | undefined; readonly limit: number },
+  ): Promise<{ readonly cells: Map<string, FailureCell>; readonly next: string | undefined }> {
+    const prefix = failureCountsPrefix(tenantId, group);
+    const cells = new Map<string, FailureCell>();
+    let last: FailureCell | undefined;
+    const start = group === undefined && after !== "" ? endOf(`${prefix}${after}/`) : prefix;
+    for await (const [key, value] of scanAll(this.#engine, prefix, start)) {
+      const cell = decodeCell(key, value);
+      if (cells.size >= limit && cell.group !== last?.group) return { cells, next: last?.group };
+      cells.set(key, cell);
+      last = cell;
+    }
+    return { cells, next: undefined };
+  }
+
+  /** The first or the last failure of a group by the time of its end. */
+  async endOfFailures(
+    of: Pick<FailureCell, "tenantId" | "group">,
+    order: "newest" | "oldest",
+  ): Promise<TaskId | undefined> {
+    const prefix = failureTimesOf(of);
+    const range = { after: prefix, before: endOf(prefix), isReverse: order === "newest" };
+    return (await this.#engine.scanKeys(range, 1)).map(idOf)[0];
+  }
+
   /** Every queue that is paused. */
   async *pauses(): AsyncGenerator<QueueName & { readonly pause: QueuePause }> {
     for await (const [key, value] of this.#scan(pausedPrefix)) {
@@ -554,6 +697,51 @@ export class Store implements AsyncDisposable {
       if (topic === undefined) this.#quarantine(key);
       else yield topic;
     }
+  }
+
+  /** Every schedule, with up to where it was fired. */
+  async *schedules(): AsyncGenerator<{
+    readonly record: PutRecord;
+    readonly state: ScheduleState;
+  }> {
+    for await (const [key, value] of this.#scan(schedulesPrefix)) {
+      const of = scheduleIn(key.slice(schedulesPrefix.length));
+      const record = decodeSchedule(of, value.toString("utf8"));
+      const stateKey = scheduleStateKey(of.tenantId, of.id);
+      const text = unlessDamaged(() => this.#engine.getText(stateKey), "");
+      const state = text === undefined ? undefined : decodeState(text);
+      if (record === undefined) this.#quarantine(key);
+      if (state === undefined) this.#quarantine(stateKey);
+      if (record !== undefined && state !== undefined) yield { record, state };
+    }
+  }
+
+  /** As it was put; undefined when it does not exist or cannot be read. */
+  schedule(of: ScheduleOf): PutRecord | undefined {
+    const key = scheduleKey(of.tenantId, of.id);
+    const text = unlessDamaged(() => this.#engine.getText(key), undefined);
+    return text === undefined ? undefined : decodeSchedule(of, text);
+  }
+
+  /** Every task of a schedule that has not ended. */
+  async *liveOfSchedules(): AsyncGenerator<ScheduleOf & { readonly taskId: TaskId }> {
+    for await (const [key] of this.#scan(scheduleLivePrefix)) {
+      yield { ...scheduleIn(key.slice(scheduleLivePrefix.length)), taskId: idOf(key) };
+    }
+  }
+
+  /** The tasks of a schedule, the newest nominal instants first. */
+  async runsOfSchedule({ tenantId, id }: ScheduleOf, limit: number): Promise<TaskId[]> {
+    const prefix = runsOfSchedule(tenantId, id);
+    const range = { after: prefix, before: endOf(prefix), isReverse: true };
+    return (await this.#engine.scanKeys(range, limit)).map(idOf);
+  }
+
+  /** The task of a nominal instant. */
+  async runOfSchedule({ tenantId, id }: ScheduleOf, ms: number): Promise<TaskId | undefined> {
+    const prefix = `${runsOfSchedule(tenantId, id)}${sortable(ms)}/`;
+    const [key] = await this.#engine.scanKeys({ after: prefix, before: endOf(prefix) }, 1);
+    return key === undefined ? undefined : idOf(key);
   }
 
   /** The triage of failure groups of a tenant. */
@@ -638,8 +826,27 @@ export class Store implements AsyncDisposable {
   #removalsOf(task: Task): Op[] {
     const ops: Op[] = [];
     addRemovals(ops, task);
+    if (task.idempotencyKey !== "") this.#endKey(ops, task);
     if (task.webhook !== "") ops.push(...removalsOfDelivery(task, this.deliveryLog(task.id)));
     return ops;
+  }
+
+  /** The key of a task that is deleted goes as well, or is kept for a while with the end of the task. */
+  #endKey(ops: Op[], task: Task): void {
+    const key = idempotencyKeyOf(task.tenantId, task.idempotencyKey);
+    const untilMs = this.keyUntilMs(task);
+    const gone = untilMs === undefined ? undefined : goneTask(task, untilMs);
+    if (gone === undefined) {
+      ops.push(remove(key));
+      return;
+    }
+    // Without a readable entry nothing is known of the first request, so a strict second one is refused.
+    const unread = { taskId: task.id, queue: queueOf(task.command), payloadHash: "" };
+    const entry = unlessDamaged(() => this.#entry(key), undefined) ?? unread;
+    if (entry.taskId !== task.id) return;
+    ops.push(put(key, encodeIdempotency({ ...entry, gone })));
+    ops.push(put(keptKeyOf(gone.untilMs, key), ""));
+    this.onKeptKey(gone.untilMs);
   }
 
   /** All entries below a prefix in order, read in pieces so that no scan holds much at once. */
@@ -731,7 +938,8 @@ function webhookOf({ id, replays }: Task, atMs: number): Op {
 function addOfNew(ops: Op[], task: Task, { payload, payloadHash }: Change): void {
   if (payload !== undefined) ops.push(create(payloadKey(task.id), payload));
   if (task.idempotencyKey === "") return;
-  const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
+  const queue = queueOf(task.command);
+  const entry = { taskId: task.id, queue, payloadHash, gone: undefined };
   // The key of a deleted task may still exist, so this is not always a creation.
   ops.push(put(idempotencyKeyOf(task.tenantId, task.idempotencyKey), encodeIdempotency(entry)));
 }
@@ -750,13 +958,15 @@ function addOfEdited(
 function addRemovals(ops: Op[], task: Task): void {
   if (task.result === undefined) ops.push(remove(resultKey(task.id)));
   if (task.payload === undefined) ops.push(remove(payloadKey(task.id)));
-  if (task.idempotencyKey !== "") {
-    ops.push(remove(idempotencyKeyOf(task.tenantId, task.idempotencyKey)));
-  }
 }
 
 function prefixOf({ name, tenantId }: QueueName): string {
   return queuePrefix(name, tenantId);
+}
+
+function scheduleIn(path: string): ScheduleOf {
+  const [tenant, id] = path.split("/") as [string, string];
+  return { tenantId: (tenant === "_" ? "" : tenant) as TenantId, id };
 }
 
 function positionIn(key: string): Position {

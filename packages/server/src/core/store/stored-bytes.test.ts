@@ -16,12 +16,12 @@ import {
   success,
   umbrella,
 } from "../../../test/broker-world.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
 import { storedBytesKey } from "./keys.ts";
 
 async function setup(
   options: ConstructorParameters<typeof BrokerWorld>[0] = {},
-): Promise<{ world: BrokerWorld; broker: Broker }> {
+): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
   const world = new BrokerWorld(options);
   return { world, broker: await world.open() };
 }

@@ -15,12 +15,16 @@ import {
   type Place,
   type Progress,
   type ResultBody,
+  scheduledKinds,
   type Task,
   type TaskExtras,
   type TaskId,
   type TaskRepairs,
+  type TaskSchedule,
+  type TaskUnique,
   type TenantId,
   type Trail,
+  uniqueWhiles,
   type WorkerId,
 } from "@codeq/queue";
 import { ByteReader, DamagedBytes, numberBytesMax, writeNumber, writeText } from "./bytes.ts";
@@ -90,6 +94,22 @@ const trail = struct<Trail>({
   logs: list(struct<LogLine>({ atMs: number, text })),
 });
 
+const schedule = struct<TaskSchedule>({
+  id: text,
+  forMs: number,
+  kind: oneOf(scheduledKinds),
+});
+
+const unique = struct<TaskUnique>({
+  key: text,
+  while: oneOf(uniqueWhiles),
+  forMs: number,
+  replaced: number,
+  sinceMs: number,
+  isHeld: flag,
+  dueMs: number,
+});
+
 /** Has the same hidden class as every other task, so that tasks from the store stay fast to use. */
 const blankTask: Task = {
   id: "" as TaskId,
@@ -116,6 +136,8 @@ const blankTask: Task = {
   extras: undefined,
   repairs: undefined,
   trail: undefined,
+  schedule: undefined,
+  unique: undefined,
 };
 
 /** The position of a column is stored: add new columns at the end only. */
@@ -148,12 +170,14 @@ const taskColumns = columns<Task>(
     extras: optional(taskExtras),
     repairs: optional(repairs),
     trail: optional(trail),
+    schedule: optional(schedule),
+    unique: optional(unique),
   },
   blankTask,
 );
 
 /** At least as many bytes as `writeTask` takes. */
-export function roomOfTask(task: Task): number {
+export function taskBytesMax(task: Task): number {
   return headBytes + taskColumns.room(task);
 }
 
@@ -196,7 +220,7 @@ function readRecord(from: ByteReader, id: TaskId, before: Task): Task {
 
 /** A task with its id, for messages. */
 export const wholeTask: Codec<Task> = {
-  room: (task) => text.room(task.id) + roomOfTask(task),
+  room: (task) => text.room(task.id) + taskBytesMax(task),
   write: (buffer, at, task) => writeTask(buffer, writeText(buffer, at, task.id), task),
   read: (from) => readRecord(from, from.text() as TaskId, blankTask),
 };
@@ -237,6 +261,13 @@ const placeKinds = {
   deadForEver: 7,
   /** A lease that was extended or shortened. */
   leasedSince: 8,
+  cancelled: 9,
+} as const;
+
+const howOf = {
+  [placeKinds.completed]: "completed",
+  [placeKinds.failed]: "failed",
+  [placeKinds.cancelled]: "cancelled",
 } as const;
 
 function writePlace(buffer: Buffer, at: number, place: Place): number {
@@ -292,8 +323,9 @@ function readPlace(reader: ByteReader): Place {
     case placeKinds.deadForEver:
       return { in: "dead", atMs: reader.number(), expiresMs: undefined };
     case placeKinds.completed:
-    case placeKinds.failed: {
-      const how = kind === placeKinds.completed ? "completed" : "failed";
+    case placeKinds.failed:
+    case placeKinds.cancelled: {
+      const how = howOf[kind];
       const atMs = reader.number();
       const expiresMs = reader.number();
       const startedMs = readSpan(reader, atMs);

@@ -4,6 +4,7 @@ import { type KeyWrites, recordOf, writeIndexKeys } from "@codeq/engine";
 import { noExtras, type Task } from "@codeq/queue";
 import fc from "fast-check";
 import { anyPlace, anyTask } from "../../../test/any-task.ts";
+import { fingerprintOf } from "../records/failure-fingerprint.ts";
 import { sortable, taskKey } from "./keys.ts";
 import { keysOf, taskRows } from "./task-rows.ts";
 
@@ -28,6 +29,7 @@ const task = (place: Task["place"]): Task => ({
   command: "Work",
   priority: 7,
   extras: undefined,
+  schedule: undefined,
   place,
 });
 const workerId = "w" as Extract<Task["place"], { in: "leased" }>["workerId"];
@@ -35,6 +37,11 @@ const workerId = "w" as Extract<Task["place"], { in: "leased" }>["workerId"];
 test("every place has its keys, and no other", () => {
   const { id } = plain;
   const at = (ms: number): string => `${sortable(ms)}/${id}`;
+  const group = fingerprintOf("");
+  const failure = [
+    `codeq/failures/acme/${group}/work/${id}`,
+    `codeq/failure-times/acme/${group}/${at(1)}`,
+  ];
   const cases: [Task["place"], string[]][] = [
     [{ in: "ready", seq: 5 }, [`codeq/q/work/acme/pending/2/${at(5)}`]],
     [{ in: "delayed", dueMs: 6 }, [`codeq/q/work/acme/delayed/${at(6)}`]],
@@ -42,14 +49,30 @@ test("every place has its keys, and no other", () => {
       { in: "leased", workerId, untilMs: 1, leaseMs: 1, sinceMs: 0 },
       [`codeq/q/work/acme/inprog/${id}`],
     ],
-    [{ in: "dead", atMs: 1, expiresMs: undefined }, [`codeq/q/work/acme/dlq/${id}`]],
-    [{ in: "dead", atMs: 1, expiresMs: 9 }, [`codeq/q/work/acme/dlq/${id}`, `codeq/ttl/${at(9)}`]],
+    [{ in: "dead", atMs: 1, expiresMs: undefined }, [`codeq/q/work/acme/dlq/${id}`, ...failure]],
+    [
+      { in: "dead", atMs: 1, expiresMs: 9 },
+      [`codeq/q/work/acme/dlq/${id}`, ...failure, `codeq/ttl/${at(9)}`],
+    ],
     [
       { in: "done", how: "failed", workerId, startedMs: 1, atMs: 1, expiresMs: 9 },
+      [`codeq/q/work/acme/failed/${id}`, ...failure, `codeq/ttl/${at(9)}`],
+    ],
+    [
+      { in: "done", how: "cancelled", workerId, startedMs: 1, atMs: 1, expiresMs: 9 },
       [`codeq/ttl/${at(9)}`],
     ],
   ];
   for (const [place, keys] of cases) assert.deepEqual(keysOf(task(place)), keys);
+  const schedule = { id: "daily", forMs: 8, kind: "fired" } as const;
+  const run = `codeq/schedule-runs/acme/daily/${at(8)}`;
+  for (const [place, keys] of cases) {
+    const hasEnded = place.in === "done" || place.in === "dead";
+    const live = hasEnded ? [] : [`codeq/schedule-live/acme/daily/${id}`];
+    assert.deepEqual(keysOf({ ...task(place), schedule }), [...keys, run, ...live]);
+    const backfill = { ...schedule, kind: "backfill" } as const;
+    assert.deepEqual(keysOf({ ...task(place), schedule: backfill }), [...keys, run]);
+  }
   const extras = { ...noExtras, startByMs: 7 };
   for (const [place, keys] of cases) {
     const isWaiting = place.in === "ready" || place.in === "delayed";

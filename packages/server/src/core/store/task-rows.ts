@@ -4,29 +4,49 @@
  * task is always in exactly the indexes that its record implies, whatever the transition was.
  */
 import type { KvRange, Row, RowCodec } from "@codeq/engine";
-import { expiresMsOf, queueOf, startByMsOf, type Task, type TaskId } from "@codeq/queue";
+import {
+  expiresMsOf,
+  isFailure,
+  isLive,
+  queueOf,
+  startByMsOf,
+  type Task,
+  type TaskId,
+  type TaskSchedule,
+} from "@codeq/queue";
+import { groupOfTask } from "../records/failure-fingerprint.ts";
 import {
   deadPrefix,
   delayedPrefix,
   endOf,
+  failedPrefix,
+  failuresIn,
+  failuresOf,
+  failuresPrefix,
+  failureTimesOf,
+  failureTimesPrefix,
   inProgressPrefix,
+  liveOfSchedule,
   parseIndexKey,
   pendingPrefix,
   queuePrefix,
   queuesPrefix,
   retentionKey,
   retentionPrefix,
+  runsOfSchedule,
+  scheduleLivePrefix,
+  scheduleRunsPrefix,
   sortable,
   startByKey,
   startByPrefix,
   tasksPrefix,
 } from "./keys.ts";
-import { readTask, roomOfTask, writeTask } from "./task-codec.ts";
+import { readTask, taskBytesMax, writeTask } from "./task-codec.ts";
 
 export const taskRows: RowCodec = {
   prefix: tasksPrefix,
   idOf: (row) => (row as Task).id,
-  roomOf: (row) => roomOfTask(row as Task),
+  roomOf: (row) => taskBytesMax(row as Task),
   write: (buffer, at, row, before) =>
     writeTask(buffer, at, row as Task, before as Task | undefined),
   read: (buffer, start, end, id, before) =>
@@ -36,15 +56,29 @@ export const taskRows: RowCodec = {
   isIndexKey: (key) =>
     key.startsWith(queuesPrefix) ||
     key.startsWith(retentionPrefix) ||
-    key.startsWith(startByPrefix),
+    key.startsWith(failuresPrefix) ||
+    key.startsWith(failureTimesPrefix) ||
+    key.startsWith(startByPrefix) ||
+    schedulePrefixes.some((prefix) => key.startsWith(prefix)),
   valueOf: (row) => ownerOf((row as Task).tenantId),
 };
 
 /** The fields that the index keys of a task are derived from. */
-type IndexedTask = Pick<Task, "id" | "tenantId" | "command" | "priority" | "place" | "extras">;
+type IndexedTask = Pick<
+  Task,
+  "id" | "tenantId" | "command" | "priority" | "place" | "extras" | "error" | "schedule"
+>;
 
-const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|dlq)\//;
-const places = { pending: "ready", inprog: "leased", delayed: "delayed", dlq: "dead" } as const;
+const schedulePrefixes = [scheduleRunsPrefix, scheduleLivePrefix];
+
+const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|dlq|failed)\//;
+const places = {
+  pending: "ready",
+  inprog: "leased",
+  delayed: "delayed",
+  dlq: "dead",
+  failed: "done",
+} as const;
 
 /** Indexes by time, which few tasks are in. */
 const moments = [
@@ -66,6 +100,13 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
       return ms !== undefined && !(ms > lastMs);
     };
   }
+  if (isBelow(failuresPrefix) || isBelow(failureTimesPrefix)) {
+    const { tenantId, group } = failuresIn(after);
+    return (task) => isFailure(task) && task.tenantId === tenantId && groupOfTask(task) === group;
+  }
+  if (schedulePrefixes.some(isBelow)) return ({ schedule }) => schedule !== undefined;
+  const others = [failuresPrefix, failureTimesPrefix, ...schedulePrefixes];
+  if (others.some(touches)) return () => true;
   if (!touches(queuesPrefix) && !moments.some(([prefix]) => touches(prefix))) return undefined;
   const index = indexPattern.exec(after)?.[0];
   if (index === undefined || !isBelow(index)) return () => true;
@@ -77,14 +118,25 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
 
 /** The index keys of a task, without its record, payload, result and idempotency key. */
 export function keysOf(task: IndexedTask): string[] {
+  const keys = plainKeysOf(task);
+  return task.schedule === undefined ? keys : [...keys, ...scheduleKeysOf(task, task.schedule)];
+}
+
+function scheduleKeysOf(task: IndexedTask, { id, forMs }: TaskSchedule): string[] {
+  const run = `${runsOfSchedule(task.tenantId, id)}${sortable(forMs)}/${task.id}`;
+  return isLive(task) ? [run, liveOfSchedule(task.tenantId, id) + task.id] : [run];
+}
+
+function plainKeysOf(task: IndexedTask): string[] {
   const place = placeKey(task);
   const expiresMs = expiresMsOf(task);
   if (expiresMs === undefined) {
+    if (task.place.in === "dead") return [place, ...failureKeys(task)];
     const startByMs = task.extras === undefined ? undefined : startByMsOf(task);
     return startByMs === undefined ? [place] : [place, startByKey(startByMs, task.id)];
   }
   const expiry = retentionKey(expiresMs, task.id);
-  return place === "" ? [expiry] : [place, expiry];
+  return place === "" ? [expiry] : [place, ...failureKeys(task), expiry];
 }
 
 const lastOwner = { text: "", bytes: Buffer.alloc(0) };
@@ -98,7 +150,14 @@ function ownerOf(tenantId: string): Buffer {
   return lastOwner.bytes;
 }
 
-/** The one queue index the task is in; empty when it is done. */
+function failureKeys(task: IndexedTask): string[] {
+  const { tenantId, command, id, place } = task;
+  const of = { tenantId, group: groupOfTask(task), queue: queueOf(command) };
+  const atMs = place.in === "dead" || place.in === "done" ? place.atMs : 0;
+  return [failuresOf(of) + id, `${failureTimesOf(of)}${sortable(atMs)}/${id}`];
+}
+
+/** The one queue index the task is in; empty when it completed or was cancelled. */
 function placeKey(task: IndexedTask): string {
   const prefix = queuePrefix(queueOf(task.command), task.tenantId);
   const { place } = task;
@@ -112,6 +171,6 @@ function placeKey(task: IndexedTask): string {
     case "dead":
       return deadPrefix(prefix) + task.id;
     case "done":
-      return "";
+      return place.how === "failed" ? failedPrefix(prefix) + task.id : "";
   }
 }

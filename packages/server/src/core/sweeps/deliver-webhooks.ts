@@ -11,7 +11,7 @@ import type { Config } from "../../config/settings.ts";
 import type { Events } from "../../telemetry/events.ts";
 import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
 import type { Delivered } from "../broker/webhooks.ts";
 import type { Clock } from "../clock.ts";
 import type { Limiter } from "../limiter/limiter.ts";
@@ -110,7 +110,7 @@ interface Rereading {
 }
 
 export interface WebhookParts {
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
   readonly clock: Clock;
   readonly events: Events;
   readonly logger: Logger;
@@ -370,7 +370,9 @@ export class DeliverWebhooks implements Job {
       return { state: "delivered" };
     }
     const status = typeof answer === "number" ? answer : undefined;
-    const isFinal = status !== undefined && status >= 400 && status < 500 && !retried.has(status);
+    const isForbidden = typeof answer !== "number" && answer.isForbidden === true;
+    const isWrong = status !== undefined && status >= 400 && status < 500 && !retried.has(status);
+    const isFinal = isForbidden || isWrong;
     if (isFinal || tries >= config.resultWebhookMaxAttempts) {
       events.webhookDelivered(command, "failure");
       const why = whyOf(answer);

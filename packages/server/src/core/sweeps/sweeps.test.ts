@@ -13,7 +13,7 @@ import {
 } from "../../../test/broker-world.ts";
 import type { SweepConfig } from "../../config/settings.ts";
 import { createLogger } from "../../telemetry/logger.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
 import { StallWatch } from "./stall-watch.ts";
 import {
   deleteOldTasks,
@@ -25,7 +25,7 @@ import {
 
 const config: SweepConfig = { sweepBatchMax: 2, retentionSweepSeconds: 60 };
 
-async function setup(): Promise<{ world: BrokerWorld; broker: Broker }> {
+async function setup(): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
   const world = new BrokerWorld();
   return { world, broker: await world.open() };
 }
@@ -130,7 +130,7 @@ test("a task whose claim was undone for lack of room ends all the same when nobo
 test("the store is checked as often as it is said, or never", async () => {
   const { world, broker } = await setup();
   const { clock } = world;
-  const store = Object.create(broker.store, { hasFiles: { value: true } }) as Broker["store"];
+  const store = Object.create(broker.store, { hasFiles: { value: true } }) as ShardBroker["store"];
   const logger = createLogger({
     level: "error",
     format: "json",

@@ -2,8 +2,8 @@
 import { isExpired } from "@codeq/queue";
 import type { SweepConfig } from "../../config/settings.ts";
 import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
-import type { Broker } from "../broker/broker.ts";
 import type { ChangeObservers } from "../broker/change-observers.ts";
+import type { ShardBroker } from "../broker/shard-broker.ts";
 import type { Clock } from "../clock.ts";
 import type { QueueSeries } from "../series/queue-series.ts";
 import type { Position, Store } from "../store/store.ts";
@@ -13,7 +13,7 @@ import { StallWatch } from "./stall-watch.ts";
 import { type Job, Ticker, within } from "./ticker.ts";
 
 export interface SweepParts {
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
   readonly clock: Clock;
   readonly config: SweepConfig;
 }
@@ -33,6 +33,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
   const { store, series } = broker;
   const deletion = deleteOldTasks(parts);
   const lapses = endLapsedTasks(parts);
+  const oldKeys = forgetOldKeys(parts);
   const webhooks = new DeliverWebhooks(parts);
   const stalls = watchStalls(parts);
   const ticker = new Ticker({
@@ -42,8 +43,10 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
     jobs: [
       expireLeases({ ...parts, stalls }),
       promoteDueTasks(parts),
+      fireSchedules(parts),
       deletion,
       lapses,
+      oldKeys,
       webhooks,
       scrubStore({ store, clock, logger, everyMs: config.scrubIntervalSeconds * 1000 }),
       writeSeries(broker),
@@ -59,11 +62,16 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
     wake();
   };
   broker.delayed.onDue = wake;
+  broker.schedules.onDue = wake;
+  broker.schedules.onReport = (report) => parts.events.scheduled(report);
   observers.onEnd = (expiresMs) => {
     if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
   };
   observers.onStartBy = (startByMs) => {
     if (lapses.plan(startByMs)) wake();
+  };
+  store.onKeptKey = (untilMs) => {
+    if (oldKeys.plan(untilMs)) wake();
   };
   observers.onWebhook = planWebhook;
   broker.webhooks.onDue = planWebhook;
@@ -71,6 +79,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
   broker.onRecovered.add(() => {
     deletion.startOver();
     lapses.startOver();
+    oldKeys.startOver();
     wake();
   });
   series.onPlanned = wake;
@@ -146,8 +155,21 @@ export function promoteDueTasks({ broker, clock, config }: SweepParts): Job {
   };
 }
 
+/** Creates the tasks of schedules at their time. */
+function fireSchedules({ broker, clock, config }: SweepParts): Job {
+  const { schedules } = broker;
+  return {
+    name: "fire-schedules",
+    nextMs: () => {
+      const { dueMs } = schedules;
+      return dueMs === undefined ? undefined : clock.monotonicMs() + dueMs - clock.nowMs();
+    },
+    runOnce: () => schedules.fireDue(config.sweepBatchMax),
+  };
+}
+
 /** Nothing may come between taking the tasks out of memory and promoting them. */
-function takeDue(broker: Broker, { nowMs, max }: { nowMs: number; max: number }): Position[] {
+function takeDue(broker: ShardBroker, { nowMs, max }: { nowMs: number; max: number }): Position[] {
   const due: Position[] = [];
   while (due.length < max) {
     const item = broker.delayed.first();
@@ -172,6 +194,20 @@ export function deleteOldTasks({ broker, clock, config }: SweepParts): DueSweep 
       const tasks = due.flatMap(({ id }) => store.task(id) ?? []);
       return broker.delete(tasks.filter((task) => isExpired(task, nowMs)));
     },
+  });
+}
+
+/** Deletes the idempotency keys of deleted tasks when they need not be kept any longer. */
+export function forgetOldKeys({ broker, clock, config }: SweepParts): DueSweep {
+  const { store } = broker;
+  return new DueSweep({
+    name: "forget-old-keys",
+    store,
+    clock,
+    batchMax: config.sweepBatchMax,
+    stepMs: config.retentionSweepSeconds * 1000,
+    dueAfter: (after, untilMs, limit) => store.keptKeysAfter(after, untilMs, limit),
+    act: (due) => store.forgetKeys(due),
   });
 }
 

@@ -166,6 +166,8 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     audit: Audit,
   ): Promise<ApiKey | undefined> {
     return this.#inTurn(async () => {
+      // Another node may have created the key a moment ago.
+      if (!this.#entries.has(wanted.id)) await this.#parts.store.refresh();
       const entry = this.#entries.get(wanted.id);
       if (entry === undefined) return undefined;
       const { key } = entry;

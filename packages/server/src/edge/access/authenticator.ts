@@ -12,6 +12,7 @@ import {
   producerAsWorkerOf,
   producerOf,
   readerOf,
+  type TenantFallback,
   workerOf,
 } from "./identity.ts";
 import {
@@ -47,6 +48,7 @@ export interface AuthenticatorParts {
   readonly producers: readonly TokenProvider[];
   readonly workers: readonly TokenProvider[];
   readonly allowProducerAsWorker: boolean;
+  readonly tenantFallback: TenantFallback;
   readonly revocations: Revocations;
   readonly clock: Clock;
 }
@@ -58,9 +60,12 @@ export class Authenticator {
   readonly #revocations: Revocations;
 
   constructor(parts: AuthenticatorParts) {
-    const { clock, producers, workers, allowProducerAsWorker } = parts;
-    const sources = (of: readonly TokenProvider[], identityOf: TokenSource["identityOf"]) =>
-      of.map((provider) => ({ provider, identityOf }));
+    const { clock, producers, workers, allowProducerAsWorker, tenantFallback } = parts;
+    const sources = (of: readonly TokenProvider[], identityOf: typeof producerOf) =>
+      of.map((provider) => ({
+        provider,
+        identityOf: (claims: Claims) => identityOf(claims, tenantFallback),
+      }));
     const tokensOf = (...lists: readonly TokenSource[][]): AcceptedTokens =>
       new AcceptedTokens({ sources: lists.flat(), clock, tokensMax: acceptedTokensMax });
     this.#producers = tokensOf(sources(producers, producerOf));

@@ -143,3 +143,32 @@ test("the tenant is what all claims agree on, and a bad one is never passed over
     }),
   );
 });
+
+test("without a tenant claim every printable subject has a tenant of its own, or all share one", () => {
+  const tenant = (subject: string, fallback?: "subject" | "shared") => {
+    const identity = producerOf(claims({ subject }), fallback);
+    return identity.ok ? identity.value.tenantId : identity.code;
+  };
+  assert.equal(tenant("shop"), "shop");
+  const odd = [
+    "auth0|x",
+    "ann@shop.example",
+    "Shop",
+    "7f2c",
+    "s",
+    "Jos\u00e9",
+    `x${"y".repeat(200)}`,
+  ];
+  const derived = odd.map((subject) => tenant(subject));
+  for (const name of derived) assert.match(name, /^subject-[0-9a-f]{40}$/);
+  assert.equal(new Set(derived).size, odd.length);
+  assert.equal(tenant(" auth0|x "), derived[0]);
+  for (const bad of ["", " ", "a\u0000b", "a\nb", "x".repeat(513)]) {
+    assert.equal(tenant(bad), "invalid_tenant", JSON.stringify(bad));
+  }
+  for (const subject of ["shop", "auth0|x"]) assert.equal(tenant(subject, "shared"), "shared");
+  const named = producerOf(claims({ raw: { tenantId: "acme" } }), "shared");
+  assert.ok(named.ok && named.value.tenantId === "acme");
+  const malformed = producerOf(claims({ raw: { tenantId: "Not One" } }), "shared");
+  assert.deepEqual(malformed, { ok: false, code: "invalid_tenant" });
+});

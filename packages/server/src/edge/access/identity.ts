@@ -2,9 +2,12 @@
  * The identity of a caller: tenant, roles, scopes and commands, from the claims of its token. A claim of the wrong type
  * refuses the token; treating the claim as missing could allow more than was intended.
  */
+import { hash } from "node:crypto";
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { accept, type Outcome, refuse, type TenantId, type WorkerId } from "@codeq/queue";
 import { isTextList } from "../../config/auth-blob.ts";
+import type { Config } from "../../config/settings.ts";
+import type { Call } from "../operation.ts";
 import type { ApiKeyId } from "./api-key-record.ts";
 import type { Claims } from "./token-provider.ts";
 
@@ -61,19 +64,24 @@ export type Scope = (typeof workerScopes)[number] | typeof createScope;
 
 export type Authenticated = Outcome<Identity, ErrorCode>;
 
-export function producerOf(claims: Claims): Authenticated {
-  return identityOf(claims);
+export type TenantFallback = Config["tenantFallback"];
+
+export function producerOf(claims: Claims, fallback: TenantFallback = "subject"): Authenticated {
+  return identityOf(claims, fallback);
 }
 
-export function workerOf(claims: Claims): Authenticated {
+export function workerOf(claims: Claims, fallback: TenantFallback = "subject"): Authenticated {
   if (claims.eventTypes.length === 0) return refuse("missing_event_types");
   if (claims.scopes.length === 0) return refuse("missing_worker_scope");
-  return identityOf(claims);
+  return identityOf(claims, fallback);
 }
 
 /** A producer that has all rights of a worker in its own tenant. */
-export function producerAsWorkerOf(claims: Claims): Authenticated {
-  const producer = identityOf(claims);
+export function producerAsWorkerOf(
+  claims: Claims,
+  fallback: TenantFallback = "subject",
+): Authenticated {
+  const producer = identityOf(claims, fallback);
   if (!producer.ok || isOnlyViewer(producer.value)) return producer;
   const scopes = new Set([...producer.value.scopes, ...workerScopes]);
   return accept({ ...producer.value, scopes, eventTypes: [anyEventType] });
@@ -84,13 +92,13 @@ function isOnlyViewer({ isViewer, isAdmin }: Identity): boolean {
 }
 
 /** Readers need no scope, but a worker without event types may not read. */
-export function readerOf(claims: Claims): Authenticated {
-  return claims.eventTypes.length === 0 ? refuse("invalid_token") : identityOf(claims);
+export function readerOf(claims: Claims, fallback: TenantFallback = "subject"): Authenticated {
+  return claims.eventTypes.length === 0 ? refuse("invalid_token") : identityOf(claims, fallback);
 }
 
-function identityOf(claims: Claims): Authenticated {
+function identityOf(claims: Claims, fallback: TenantFallback): Authenticated {
   const { subject, raw, expiresMs, issuedBy, isRevoked, apiKeyId } = claims;
-  const tenantId = tenantOf(subject, raw);
+  const tenantId = tenantOf(subject, raw, fallback);
   if (tenantId === undefined) return refuse("invalid_tenant");
   const roles = rolesOf(raw);
   const creates = commandsOf(claims);
@@ -143,26 +151,41 @@ export function isTenantId(text: string): text is TenantId {
   return limits.tenantPattern.test(text);
 }
 
+/** The tenant of all tokens without a tenant, if they share one. */
+const sharedTenant = "shared" as TenantId;
+
 /** Stands for all tenants in calls of operators; not a valid name of a tenant. */
 export const everyTenant = "*" as TenantId;
 
 /**
  * The tenant of a token comes from the claims and never from the request. Every tenant claim that is present must be
  * well-formed, and all of them must agree; a bad claim is never ignored in favour of another. Without a tenant claim,
- * the subject is the tenant.
+ * the setting decides: each subject is a tenant of its own, or all of them share one.
  */
 function tenantOf(
   subject: string,
   claims: Readonly<Record<string, unknown>>,
+  fallback: TenantFallback,
 ): TenantId | undefined {
   const present = tenantClaims.filter((name) => claims[name] !== undefined);
-  const values = present.length === 0 ? [subject] : present.map((name) => claims[name]);
+  if (present.length === 0) return fallback === "shared" ? sharedTenant : tenantOfSubject(subject);
+  const values = present.map((name) => claims[name]);
   const first = values[0];
   if (typeof first !== "string" || !isTenantId(first.trim())) return undefined;
   const tenant = first.trim();
   const agreed = values.every((value) => typeof value === "string" && value.trim() === tenant);
   return agreed ? (tenant as TenantId) : undefined;
 }
+
+/** A subject that cannot be the name of a tenant, such as an e-mail address, gets a name that is derived from it. */
+function tenantOfSubject(subject: string): TenantId | undefined {
+  const name = subject.trim();
+  if (isTenantId(name)) return name;
+  if (!printablePattern.test(name)) return undefined;
+  return `subject-${hash("sha256", name).slice(0, 40)}` as TenantId;
+}
+
+const printablePattern = /^[^\p{C}]{1,512}$/u;
 
 /**
  * The owner of a lease. A worker may choose a name, but the name is bound to the subject of its token: workers with
@@ -179,4 +202,9 @@ export function workerIdOf(subject: string, name: string): WorkerId {
     return `~${encodeURIComponent(name)}@${subject}` as WorkerId;
   }
   return (subject.startsWith("~") ? `~@${subject}` : subject) as WorkerId;
+}
+
+/** The tenant that a call of an administrator is about; undefined for all tenants. */
+export function askedTenant({ identity }: Pick<Call, "identity">): TenantId | undefined {
+  return identity.tenantId === everyTenant ? undefined : identity.tenantId;
 }

@@ -7,7 +7,9 @@ test("every operation of administrators says what is recorded of it", () => {
   for (const { name, access, audit } of Object.values(operations)) {
     assert.equal(audit !== undefined, isForAdmins(access), name);
     // What only shows something is called so; everything else changes something.
-    const of = /^(list|get|inspect|explain|download|watch)_/.test(name) ? "other tenants" : "all";
+    const of = /^(list|get|inspect|explain|preview|download|watch)_/.test(name)
+      ? "other tenants"
+      : "all";
     if (audit !== undefined) assert.equal(audit.of, of, name);
   }
 });

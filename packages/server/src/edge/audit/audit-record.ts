@@ -7,8 +7,8 @@ import { put, remove } from "@codeq/engine";
 import type * as api from "@codeq/protocol/api";
 import type { TenantId } from "@codeq/queue";
 import type { NameRange, RecordKind } from "../../core/control/control-records.ts";
-import { parseRecord } from "../../core/records/parse-record.ts";
 import { auditOfPrefix, auditPrefix, newestFirst } from "../../core/store/keys.ts";
+import { parseRecord } from "../../core/store/row-of.ts";
 import type { RecordWrite } from "../../core/store/store.ts";
 import type { Identity } from "../access/identity.ts";
 

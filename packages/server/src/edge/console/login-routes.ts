@@ -22,7 +22,8 @@ const pageCharsMax = 1000;
 export function addLoginRoutes(app: FastifyInstance, parts: LoginRouteParts): void {
   const { login } = parts;
   app.get(path, async (request, reply) => {
-    const to = ownPage((request.query as Record<string, string>)["to"] ?? "");
+    const { to: wanted } = request.query as Record<string, unknown>;
+    const to = ownPage(typeof wanted === "string" ? wanted : "");
     const begun = await login.begin({ redirectUri: redirectUri(request), to });
     if (!begun.ok) return fail(reply, parts, { request, failure: begun });
     const cookie = { value: begun.cookie, seconds: loginMs / 1000, isSecure: isEncrypted(request) };
@@ -34,6 +35,9 @@ export function addLoginRoutes(app: FastifyInstance, parts: LoginRouteParts): vo
     // The same answer is accepted only once, also when it is refused.
     const over = { value: "", seconds: 0, isSecure: isEncrypted(request) };
     reply.header("set-cookie", setCookie("login", headers, over));
+    if (Object.values(query as object).some((value) => typeof value !== "string")) {
+      return reply.code(400).type("text/plain").send("a parameter is given twice; sign in again");
+    }
     const cookie = readCookie("login", headers) ?? "";
     const finished = await login.finish(cookie, query as Record<string, string>);
     if (!finished.ok) return fail(reply, parts, { request, failure: finished });

@@ -3,14 +3,16 @@
  * is returned as a cookie that scripts cannot read. A development server signs in callers on the same
  * machine automatically.
  */
+import { type KeptOf, Session as ShownSession } from "@codeq/protocol/api";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { developmentToken, hasDevelopmentToken } from "../../config/choose-auth.ts";
 import { isLoopback } from "../../config/listeners.ts";
-import type { Config } from "../../config/settings.ts";
+import { type Config, shownDurability } from "../../config/settings.ts";
 import { type Authenticator, bearerToken } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";
 import { addressOf } from "../connections.ts";
 import type { Dispatch } from "../dispatch.ts";
+import { writerOf } from "../http/contract-route.ts";
 import type { JsonCodec } from "../http/json-codec.ts";
 import { problem } from "../http/route.ts";
 import { type Answer, type Refusal, refusal } from "../operation.ts";
@@ -36,6 +38,7 @@ export interface SessionParts {
 }
 
 const path = "/ui/session";
+const writeSession = writerOf(ShownSession);
 const tooLong =
   `the token is longer than ${sessionTokenCharsMax} characters, which is more than a browser keeps in a cookie; ` +
   "sign in with an API key";
@@ -138,20 +141,21 @@ function show(
 ): FastifyReply {
   const { subject, tenantId, isAdmin, isOperator, hidesPayloads, apiKeyId } = identity;
   const expiresMs = Math.min(session.expiresMs, identity.expiresMs ?? session.expiresMs);
-  return send(reply, {
+  const shown: KeptOf<typeof ShownSession> = {
     subject,
     tenantId,
     role: isOperator ? "operator" : isAdmin ? "admin" : "viewer",
     payloads: hidesPayloads ? "hidden" : "shown",
-    ...(apiKeyId === undefined ? {} : { apiKeyId }),
+    apiKeyId,
     csrf: session.csrf,
-    expiresAt: codec.instant(expiresMs),
+    expiresMs,
     env: config.env,
     version,
-    durability: config.durability,
+    durability: shownDurability(config),
     shards: config.shards,
-    ...(config.consoleTraceUrl === "" ? {} : { traceUrl: config.consoleTraceUrl }),
-  });
+    traceUrl: config.consoleTraceUrl,
+  };
+  return send(reply, writeSession(shown, codec));
 }
 
 export function noteSignIn(
@@ -165,10 +169,10 @@ export function noteSignIn(
 
 function refuse(reply: FastifyReply, refused: Refusal): FastifyReply {
   const { status, body, headers = {} } = problem(refused);
-  return send(reply.code(status).headers(headers), JSON.parse(String(body)));
+  return send(reply.code(status).headers(headers), String(body));
 }
 
-function send(reply: FastifyReply, body: object): FastifyReply {
+function send(reply: FastifyReply, body: string): FastifyReply {
   const kept = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
-  return reply.headers(kept).type("application/json; charset=utf-8").send(JSON.stringify(body));
+  return reply.headers(kept).type("application/json; charset=utf-8").send(body);
 }

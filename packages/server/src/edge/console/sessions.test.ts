@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { SimClock, SimRandom } from "@codeq/simulated";
-import { Sessions, sessionMs, sessionTokenCharsMax } from "./sessions.ts";
+import { endedMax, Sessions, sessionMs, sessionTokenCharsMax } from "./sessions.ts";
 
 function setup({ secret = "a secret", seed = 1 } = {}) {
   const clock = new SimClock({ wallMs: 1_000_000 });
@@ -72,4 +72,17 @@ test("the longest token that is accepted fits into a cookie, and one more charac
   const { cookie } = opened(sessions, "x".repeat(sessionTokenCharsMax));
   assert.ok(cookie.length < 4000, `${cookie.length}`);
   assert.equal(sessions.open("x".repeat(sessionTokenCharsMax + 1)), undefined);
+});
+
+test("an ended session does not come back when more sessions are ended than are remembered", async () => {
+  const { sessions, clock } = setup();
+  const first = opened(sessions);
+  sessions.end(first);
+  await clock.advance(1);
+  const other = opened(sessions);
+  for (let n = 0; n < endedMax; n += 1) {
+    sessions.end({ token: "", csrf: `${n}`, expiresMs: other.expiresMs });
+  }
+  assert.equal(sessions.read(first.cookie), undefined);
+  assert.ok(sessions.read(other.cookie) !== undefined, "a newer session goes on");
 });

@@ -24,7 +24,7 @@ export interface OpenedSession extends Session {
 export const sessionTokenCharsMax = 2800;
 export const sessionMs: number = 12 * 60 * 60 * 1000;
 /** Sessions that were ended early and are remembered until they would have ended anyway. */
-const endedMax = 10_000;
+export const endedMax = 100_000;
 
 export class Sessions {
   readonly #seal: Seal;
@@ -32,6 +32,8 @@ export class Sessions {
   readonly #randomBytes: RandomBytes;
   /** By their second secret. */
   readonly #ended = new Map<string, number>();
+  /** Sessions that expire by then have ended, because an ended one among them may be forgotten. */
+  #endedUntilMs = 0;
 
   constructor(parts: {
     /** The same on all servers that share sessions. */
@@ -61,7 +63,8 @@ export class Sessions {
     const text = this.#seal.open(cookie);
     if (text === undefined) return undefined;
     const [token, csrf, expiresMs] = JSON.parse(text) as [string, string, number];
-    if (expiresMs <= this.#clock.nowMs() || this.#ended.has(csrf)) return undefined;
+    if (expiresMs <= Math.max(this.#clock.nowMs(), this.#endedUntilMs)) return undefined;
+    if (this.#ended.has(csrf)) return undefined;
     return { token, csrf, expiresMs };
   }
 
@@ -77,6 +80,7 @@ export class Sessions {
     for (const [each, untilMs] of this.#ended) {
       if (untilMs > nowMs && this.#ended.size < endedMax) break;
       this.#ended.delete(each);
+      if (untilMs > nowMs) this.#endedUntilMs = Math.max(this.#endedUntilMs, untilMs);
     }
     this.#ended.set(csrf, expiresMs);
   }

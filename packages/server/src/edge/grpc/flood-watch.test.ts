@@ -10,6 +10,8 @@ class Peer {
   messageBytes = 0;
   cuts = 0;
 
+  countUnread(): void {}
+
   cut(): void {
     this.cuts += 1;
   }

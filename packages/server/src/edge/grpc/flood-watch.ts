@@ -19,6 +19,8 @@ export interface WatchedConnection {
   readonly bytesRead: number;
   /** Of that, the bytes of messages. */
   readonly messageBytes: number;
+  /** Counts the memory of what has arrived and is not read. */
+  countUnread(): void;
   cut(): void;
 }
 
@@ -63,6 +65,8 @@ export class FloodWatch {
 
   #check(connection: WatchedConnection, seen: Seen): void {
     const { bytesRead } = connection;
+    if (bytesRead === seen.bytesRead) return;
+    connection.countUnread();
     if (bytesRead - seen.bytesRead > this.#limits.floodBytesMax) {
       const { messageBytes } = connection;
       const messages = messageBytes - seen.messageBytes;

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeMessage, producer } from "@codeq/protocol/wire";
 import * as grpc from "@grpc/grpc-js";
+import { anyInput } from "../../../test/any-input.ts";
 import { systemClock } from "../../core/clock.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createGrpcServer, type GrpcHandler, grpcLimits } from "./grpc-server.ts";
@@ -27,7 +28,8 @@ async function setup(
   const lines: string[] = [];
   const server = createGrpcServer({
     methods: new Map(Object.entries({ "/test.Echo/Echo": echo, ...methods })),
-    limits: grpcLimits,
+    // The echo of these tests has no authenticated callers.
+    limits: { ...grpcLimits, anonymousCallsBurst: Number.POSITIVE_INFINITY },
     keepalive: { intervalMs: 0, timeoutMs: 10_000 },
     logger: createLogger({
       level: "warn",
@@ -74,7 +76,12 @@ test("messages are answered in order, and the end of the input ends the call", a
 });
 
 test("messages from nothing to 4 MiB pass, and larger ones do not", async () => {
-  await using world = await setup({});
+  await using world = await setup({
+    "/test.Echo/Echo": (stream) => {
+      stream.holdConnection(anyInput());
+      echo(stream);
+    },
+  });
   for (const size of [0, 1, 65_535, 1_000_000, 4 * 1024 * 1024]) {
     const call = world.open("/test.Echo/Echo");
     const outcome = outcomeOf(call);
@@ -224,12 +231,12 @@ test("a handler sees path, metadata and peer", async () => {
   await using world = await setup({
     "/test.Echo/See": (stream) => {
       const { path, metadata, peer, deadlineMs } = stream;
-      seen.resolve([path, metadata["x-trace"], /^127\.0\.0\.1:\d+$/.test(peer), deadlineMs]);
+      seen.resolve([path, metadata.requestId, /^127\.0\.0\.1:\d+$/.test(peer), deadlineMs]);
       stream.end("OK");
     },
   });
   const metadata = new grpc.Metadata();
-  metadata.set("x-trace", "abc");
+  metadata.set("x-request-id", "abc");
   assert.equal((await outcomeOf(world.open("/test.Echo/See", metadata))).code, grpc.status.OK);
   assert.deepEqual(await seen.promise, ["/test.Echo/See", "abc", true, undefined]);
 });

@@ -24,40 +24,53 @@ import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { type FloodLimits, FloodWatch, type WatchedConnection } from "./flood-watch.ts";
 import type { GrpcStream, StreamLimits } from "./grpc-stream.ts";
-import { readRequestHead } from "./request-headers.ts";
+import { metadataOf, readRequestHead } from "./request-headers.ts";
 import { ServerStream, stopClientAfterEnd } from "./server-stream.ts";
 import { type GrpcEnd, trailersOf } from "./status.ts";
+import { UnauthenticatedCalls, type UnauthenticatedLimits } from "./unauthenticated-calls.ts";
 
 export type GrpcHandler = (stream: GrpcStream) => void;
 
 /** Handlers by full path, such as `/workerpb.WorkerStream/Stream`. */
 export type GrpcMethods = ReadonlyMap<string, GrpcHandler>;
 
-export interface GrpcLimits extends StreamLimits, FloodLimits {
+export interface GrpcLimits extends StreamLimits, FloodLimits, UnauthenticatedLimits {
   readonly streamsPerConnectionMax: number;
+  /** The same limit until one of the calls has an authenticated caller. */
+  readonly unauthenticatedStreamsPerConnectionMax: number;
   readonly connectionsMax: number;
-  /** Calls without an authenticated caller; beyond this limit the oldest ones are ended. */
-  readonly unauthenticatedCallsMax: number;
   readonly headerBytesMax: number;
   /**
-   * How much a client may send on a call that the server does not read. In frames of one byte each this
+   * How much an authenticated client may send on a call that the server does not read. In frames of one byte each this
    * takes 160 times as much memory, so it is no larger than connections with a long round trip need.
    */
   readonly windowBytes: number;
   /** The same limit for all calls of a connection together. */
   readonly connectionWindowBytes: number;
+  /**
+   * Calls without an authenticated caller that a connection may make at once, and in a second; the connection is closed
+   * beyond that. Clients with a valid token, and health checks, make few.
+   */
+  readonly anonymousCallsBurst: number;
+  readonly anonymousCallsPerSecond: number;
 }
 
 export const grpcLimits: GrpcLimits = {
   messageBytesMax: 4 * 1024 * 1024,
+  unauthenticatedMessageBytesMax: 32 * 1024,
+  unauthenticatedWindowBytes: 64 * 1024,
   streamsPerConnectionMax: 256,
+  unauthenticatedStreamsPerConnectionMax: 16,
   connectionsMax: 10_000,
   unauthenticatedCallsMax: 10_000,
+  unauthenticatedBytesMax: 16 * 1024 * 1024,
   floodCheckMs: 250,
   floodBytesMax: 1024 * 1024,
   headerBytesMax: 16 * 1024,
   windowBytes: 256 * 1024,
   connectionWindowBytes: 4 * 1024 * 1024,
+  anonymousCallsBurst: 32,
+  anonymousCallsPerSecond: 16,
   sendBytesHigh: 1024 * 1024,
   sendBytesHighCrowded: 64 * 1024,
   sendBytesTotal: 128 * 1024 * 1024,
@@ -105,10 +118,6 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
 const lastStatusMs = 200;
 /** Memory of one connection in the HTTP/2 library: headers and outgoing frames. */
 const sessionMemoryMb = 64;
-const tooManyCalls: GrpcEnd = {
-  status: "UNAVAILABLE",
-  message: "too many calls without a token are open; try again",
-};
 /** Sustained rate of calls that a client may cancel; a burst may have twice the calls that can be open. */
 const resetsPerSecond = 33;
 const shuttingDown: GrpcEnd = { status: "UNAVAILABLE", message: "the server is shutting down" };
@@ -120,8 +129,7 @@ class Http2GrpcServer implements GrpcServer {
   readonly #peers = new Map<ServerHttp2Session, Peer>();
   readonly #floods: FloodWatch;
   readonly #streams = new Set<ServerStream>();
-  /** Calls whose caller is not authenticated yet, the oldest first. */
-  readonly #unauthenticated = new Map<ServerStream, Peer | undefined>();
+  readonly #unauthenticated: UnauthenticatedCalls;
   readonly #turn = new SendTurn((run) => void setImmediate(run));
   #connectionsCut = 0;
   #onIdle: (() => void) | undefined;
@@ -133,6 +141,7 @@ class Http2GrpcServer implements GrpcServer {
     this.#connections = new Connections({ max: limits.connectionsMax, listener: "grpc", logger });
     this.#connections.watch(this.#server);
     this.#floods = new FloodWatch(limits, clock);
+    this.#unauthenticated = new UnauthenticatedCalls(limits);
     this.#server.on("session", (session) => this.#opened(session));
     this.#server.on("stream", (stream, headers) => this.#called(stream, headers));
     this.#server.on("sessionError", (error) => logger.debug("gRPC connection broke", { error }));
@@ -217,6 +226,9 @@ class Http2GrpcServer implements GrpcServer {
   #called(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     const { methods, clock } = this.#options;
     const head = readRequestHead(headers);
+    const handler = head.kind === "call" ? methods.get(head.path) : undefined;
+    if (handler === undefined)
+      this.#countAnonymous(stream.session as ServerHttp2Session | undefined);
     if (head.kind === "not_grpc") {
       refuse(stream, { ":status": head.httpStatus }, clock);
       return;
@@ -225,7 +237,6 @@ class Http2GrpcServer implements GrpcServer {
       refuse(stream, grpcHeaders(head.end), clock);
       return;
     }
-    const handler = methods.get(head.path);
     if (handler === undefined) {
       refuse(stream, grpcHeaders(unknownPath(head.path, methods)), clock);
       return;
@@ -233,9 +244,21 @@ class Http2GrpcServer implements GrpcServer {
     this.#open(stream, headers, head).start(handler);
   }
 
+  /** Closes a connection that makes too many calls without a valid token. */
+  #countAnonymous(session: ServerHttp2Session | undefined): void {
+    const peer = session && this.#peers.get(session);
+    const { clock, limits, logger } = this.#options;
+    if (peer === undefined || peer.mayCallAnonymously(limits, clock.monotonicMs())) return;
+    this.#connectionsCut += 1;
+    logger.warn("gRPC connection closed: it makes too many calls without a valid token", {
+      peer: peer.address,
+    });
+    peer.connection?.socket.destroy();
+  }
+
   #open(
     stream: ServerHttp2Stream,
-    metadata: IncomingHttpHeaders,
+    headers: IncomingHttpHeaders,
     head: { readonly path: string; readonly timeoutMs: number | undefined },
   ): ServerStream {
     const { limits, clock, logger } = this.#options;
@@ -244,7 +267,7 @@ class Http2GrpcServer implements GrpcServer {
     const peer = session && this.#peers.get(session);
     const call = new ServerStream({
       stream,
-      metadata,
+      metadata: metadataOf(headers),
       limits,
       clock,
       logger,
@@ -254,31 +277,23 @@ class Http2GrpcServer implements GrpcServer {
       peer: peer?.address ?? "",
       hold: () => {
         this.#unauthenticated.delete(call);
-        peer?.connection?.hold();
+        peer?.authenticated(limits);
         return () => peer?.connection?.release();
       },
       isConnected: () => session !== undefined && !session.destroyed,
       onRead: (bytes) => peer?.countRead(bytes),
+      onHeld: (bytes) => this.#unauthenticated.hold(call, bytes),
     });
     this.#streams.add(call);
-    this.#unauthenticated.set(call, peer);
     peer?.calls.add(call);
     stream.once("close", () => {
       this.#streams.delete(call);
       this.#unauthenticated.delete(call);
       peer?.calls.delete(call);
+      if (!call.isAuthenticated) this.#countAnonymous(session);
     });
-    if (this.#unauthenticated.size > limits.unauthenticatedCallsMax) this.#endOldest();
+    this.#unauthenticated.add(call, peer?.connection);
     return call;
-  }
-
-  /** Closes the whole connection unless an authenticated caller uses it: its other calls are of the same kind. */
-  #endOldest(): void {
-    const [[oldest, peer] = []] = this.#unauthenticated;
-    if (oldest === undefined) return;
-    this.#unauthenticated.delete(oldest);
-    if (peer?.connection?.isHeld === false) peer.connection.socket.destroy();
-    else oldest.fail(tooManyCalls, "crowded");
   }
 }
 
@@ -292,8 +307,11 @@ function createHttp2Server(
     streamResetRate: resetsPerSecond,
     settings: {
       enablePush: false,
-      initialWindowSize: limits.windowBytes,
-      maxConcurrentStreams: limits.streamsPerConnectionMax,
+      initialWindowSize: limits.unauthenticatedWindowBytes,
+      maxConcurrentStreams: Math.min(
+        limits.unauthenticatedStreamsPerConnectionMax,
+        limits.streamsPerConnectionMax,
+      ),
       maxHeaderListSize: limits.headerBytesMax,
     },
   };
@@ -369,6 +387,9 @@ class Peer implements WatchedConnection {
   readonly #session: ServerHttp2Session;
   readonly #onFlood: (address: string) => void;
   #readBytes = 0;
+  #isAuthenticated = false;
+  #anonymousCalls = 0;
+  #countedMs = 0;
 
   constructor(
     session: ServerHttp2Session,
@@ -379,6 +400,30 @@ class Peer implements WatchedConnection {
     this.connection = connection;
     this.#session = session;
     this.#onFlood = onFlood;
+  }
+
+  /** One of its calls has an authenticated caller: the connection gets its full limits. */
+  authenticated({ windowBytes, streamsPerConnectionMax }: GrpcLimits): void {
+    if (!this.#isAuthenticated && !this.#session.destroyed) {
+      this.#isAuthenticated = true;
+      this.#session.settings({
+        initialWindowSize: windowBytes,
+        maxConcurrentStreams: streamsPerConnectionMax,
+      });
+    }
+    this.connection?.hold();
+  }
+
+  /** Counts a call without an authenticated caller; false when there were too many. */
+  mayCallAnonymously(
+    { anonymousCallsBurst: burst, anonymousCallsPerSecond }: GrpcLimits,
+    nowMs: number,
+  ): boolean {
+    if (this.#isAuthenticated) return true;
+    const refilled = ((nowMs - this.#countedMs) / 1000) * anonymousCallsPerSecond;
+    this.#anonymousCalls = Math.max(0, this.#anonymousCalls - refilled) + 1;
+    this.#countedMs = nowMs;
+    return this.#anonymousCalls <= burst;
   }
 
   countRead(bytes: number): void {
@@ -394,6 +439,10 @@ class Peer implements WatchedConnection {
     let bytes = this.#readBytes;
     for (const { unreadBytes } of this.calls) bytes += unreadBytes;
     return bytes;
+  }
+
+  countUnread(): void {
+    for (const call of this.calls) call.countUnread();
   }
 
   cut(): void {

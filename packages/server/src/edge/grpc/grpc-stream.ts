@@ -1,6 +1,6 @@
 /** The interface of one call for its handler. */
-import type { IncomingHttpHeaders } from "node:http2";
 import type { WireWrite } from "@codeq/protocol/wire";
+import type { Input } from "../in-flight.ts";
 import type { GrpcStatus } from "./status.ts";
 
 export type CloseReason =
@@ -21,9 +21,18 @@ export type CloseReason =
   | "crowded"
   | "shutdown";
 
+/** The headers of a call that are used; the others are not kept. */
+export interface Metadata {
+  readonly userAgent?: string | undefined;
+  readonly requestId?: string | undefined;
+  readonly traceParent?: string | undefined;
+  readonly traceState?: string | undefined;
+  readonly encoding?: string | undefined;
+}
+
 export interface GrpcStream {
   readonly path: string;
-  readonly metadata: IncomingHttpHeaders;
+  readonly metadata: Metadata;
   /** Address and port of the client. */
   readonly peer: string;
   /** On the monotonic clock; undefined when the client set none. */
@@ -58,15 +67,24 @@ export interface GrpcStream {
   resume(): void;
   /** Sends pending messages, then the status. Later calls are ignored. */
   end(status: GrpcStatus, message?: string): void;
-  /** The caller is authenticated: its connection stays open while the call is open. */
-  holdConnection(): void;
+  /**
+   * The caller is authenticated: its connection stays open while the call is open, and the memory of messages that have
+   * not arrived whole is counted as its input.
+   */
+  holdConnection(input: Input): void;
+  /** Ends the call, because the memory for input is used up. */
+  readonly cutForRoom: () => void;
 }
 
 export interface StreamLimits {
   readonly messageBytesMax: number;
+  /** The same limit until the caller is authenticated: a Hello is a token and a name. */
+  readonly unauthenticatedMessageBytesMax: number;
+  /** How much a client may send on a call that the server does not read, until the caller is authenticated. */
+  readonly unauthenticatedWindowBytes: number;
   /** Above this `send` returns false and the server stops reading the call. */
   readonly sendBytesHigh: number;
-  /** The same limit while all calls together have more than `sendBytesTotal`. */
+  /** The same limit without an authenticated caller, and while all calls have more than `sendBytesTotal`. */
   readonly sendBytesHighCrowded: number;
   readonly sendBytesTotal: number;
   /** Above this the call is reset. */

@@ -12,6 +12,7 @@ import {
 import { connect as connectTcp, type Socket } from "node:net";
 import { test } from "node:test";
 import { SimClock } from "@codeq/simulated";
+import { anyInput } from "../../../test/any-input.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createGrpcServer, type GrpcHandler, type GrpcLimits, grpcLimits } from "./grpc-server.ts";
 import type { CloseReason, GrpcStream } from "./grpc-stream.ts";
@@ -166,7 +167,7 @@ for (const [what, bytes, status, text] of [
         stream.onHalfClose(() => stream.end("OK"));
         stream.onClosed(closed.resolve);
       },
-      { messageBytesMax: 1000 },
+      { unauthenticatedMessageBytesMax: 1000 },
     );
     const request = world.http2().request(call);
     const answer = answerOf(request);
@@ -257,8 +258,8 @@ test("a connection with the call of a known caller does not give way", async () 
   await using world = await setup(
     (stream) => {
       stream.onMessage((bytes) => {
-        stream.holdConnection();
-        stream.holdConnection();
+        stream.holdConnection(anyInput());
+        stream.holdConnection(anyInput());
         stream.send(bytes);
       });
       stream.onHalfClose(() => stream.end("OK"));
@@ -303,7 +304,7 @@ test("the calls of strangers beside one of somebody known are ended one by one",
   await using world = await setup(
     (stream) => {
       stream.onMessage((bytes) => {
-        if (bytes.toString() === "known") stream.holdConnection();
+        if (bytes.toString() === "known") stream.holdConnection(anyInput());
         stream.send(bytes);
       });
     },
@@ -325,6 +326,78 @@ test("the calls of strangers beside one of somebody known are ended one by one",
   assert.match(String(headers["grpc-message"]), /too many calls without a token/);
   known.write(frame("known"));
   await once(known, "data");
+});
+
+test("a caller may send large messages once it is authenticated", async () => {
+  await using world = await setup((stream) => {
+    stream.onMessage((bytes) => {
+      stream.holdConnection(anyInput());
+      stream.send(Buffer.from(`${bytes.length}`));
+    });
+    stream.onHalfClose(() => stream.end("OK"));
+  });
+  const request = world.http2().request(call);
+  const answer = answerOf(request);
+  request.end(Buffer.concat([frame("hello"), frame(Buffer.alloc(3_000_000))]));
+  const { headers, body } = await answer;
+  assert.equal(headers["grpc-status"], "0");
+  assert.deepEqual(body, Buffer.concat([frame("5"), frame("3000000")]));
+  const unknown = world.http2().request(call);
+  const refused = answerOf(unknown);
+  unknown.write(frame(Buffer.alloc(32 * 1024 + 1)));
+  assert.match(String((await refused).headers["grpc-message"]), /32769 vs. 32768/);
+});
+
+test("beyond the memory of unauthenticated calls the oldest that holds some is ended", async () => {
+  await using world = await setup(echo, { unauthenticatedBytesMax: 100_000 });
+  // Older, and holds nothing.
+  const watcher = world.http2().request(call);
+  watcher.write(frame("x"));
+  await once(watcher, "data");
+  const half = frame(Buffer.alloc(20_000)).subarray(0, 19_000);
+  const sessions = Array.from({ length: 6 }, () => world.http2());
+  for (const session of sessions) {
+    const request = session.request(call);
+    request.on("error", () => {});
+    request.write(half);
+    if (session !== sessions[5]) await once(session, "localSettings");
+  }
+  await once(sessions[0] as ClientHttp2Session, "close");
+  watcher.write(frame("y"));
+  await once(watcher, "data");
+  assert.equal(world.server.streams, 6);
+});
+
+test("a call whose token is being checked is read up to a limit", async () => {
+  const opened = Promise.withResolvers<GrpcStream>();
+  const got: number[] = [];
+  await using world = await setup((stream) => {
+    stream.onMessage((bytes) => {
+      got.push(bytes.length);
+      if (got.length > 1) return;
+      stream.pause();
+      opened.resolve(stream);
+    });
+    stream.onHalfClose(() => stream.end("OK"));
+  });
+  const request = world.http2().request(call);
+  const answer = answerOf(request);
+  request.write(frame("hello"));
+  const later = frame(Buffer.alloc(10_000));
+  let left = 0;
+  const sent = (): void => {
+    left += 1;
+  };
+  for (let count = 0; count < 100; count += 1) request.write(later, sent);
+  request.end();
+  const stream = await opened.promise;
+  for (let turn = 0; turn < 200; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(left < 20, `${left} messages have left`);
+  assert.deepEqual(got, [5]);
+  stream.holdConnection(anyInput());
+  stream.resume();
+  assert.equal((await answer).headers["grpc-status"], "0");
+  assert.equal(got.length, 101);
 });
 
 test("a connection that says nothing is given up", async () => {

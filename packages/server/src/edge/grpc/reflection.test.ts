@@ -143,7 +143,7 @@ test("a question that is none ends the call", async () => {
   );
 });
 
-test("a client that asks and asks and does not read is sent away", async () => {
+test("a client that asks and asks gets its answers when it reads", async () => {
   await using world = await setup();
   const session = connect(`http://127.0.0.1:${world.port}`);
   const request = session.request({
@@ -157,9 +157,9 @@ test("a client that asks and asks and does not read is sent away", async () => {
   });
   const trailers = once(request, "trailers");
   const framed = Buffer.concat([Buffer.from([0, 0, 0, 0, question.length]), question]);
-  request.write(Buffer.concat(Array.from({ length: 1000 }, () => framed)));
+  request.end(Buffer.concat(Array.from({ length: 1000 }, () => framed)));
   await once(request, "response");
   request.resume();
-  assert.equal((await trailers)[0]["grpc-status"], String(grpc.status.RESOURCE_EXHAUSTED));
+  assert.equal((await trailers)[0]["grpc-status"], String(grpc.status.OK));
   session.destroy();
 });

@@ -1,5 +1,6 @@
 /** Parses the headers of a call, before any of its messages is read. */
 import type { IncomingHttpHeaders } from "node:http2";
+import type { Metadata } from "./grpc-stream.ts";
 import type { GrpcEnd } from "./status.ts";
 
 export type RequestHead =
@@ -35,6 +36,20 @@ export function readRequestHead(headers: IncomingHttpHeaders): RequestHead {
     return { kind: "refused", end: { status: "INTERNAL", message: "malformed grpc-timeout" } };
   }
   return { kind: "call", path, timeoutMs: timeoutMs > timeoutMsMax ? undefined : timeoutMs };
+}
+
+export function metadataOf(headers: IncomingHttpHeaders): Metadata {
+  return {
+    userAgent: headers["user-agent"],
+    requestId: singleText(headers["x-request-id"]),
+    traceParent: singleText(headers["traceparent"]),
+    traceState: singleText(headers["tracestate"]),
+    encoding: singleText(headers["grpc-encoding"]),
+  };
+}
+
+function singleText(value: string | string[] | undefined): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }
 
 /** Whole milliseconds, rounded up; undefined when the text is not a timeout. */

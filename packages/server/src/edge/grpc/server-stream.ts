@@ -12,7 +12,7 @@
  * the answers, and HTTP/2 flow control stops the client. Output: `pendingBytes` counts it, and `send` returns
  * false when there is too much.
  */
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { constants, type ServerHttp2Stream } from "node:http2";
 import {
   FrameReader,
   SendQueue,
@@ -23,12 +23,13 @@ import {
 } from "@codeq/protocol/wire";
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
-import type { CloseReason, GrpcStream, StreamLimits } from "./grpc-stream.ts";
+import type { Input } from "../in-flight.ts";
+import type { CloseReason, GrpcStream, Metadata, StreamLimits } from "./grpc-stream.ts";
 import { type GrpcEnd, type GrpcStatus, trailersOf } from "./status.ts";
 
 export interface StreamParts {
   readonly stream: ServerHttp2Stream;
-  readonly metadata: IncomingHttpHeaders;
+  readonly metadata: Metadata;
   readonly path: string;
   readonly peer: string;
   /** Keeps the connection open for this call; returns how to release it. */
@@ -38,6 +39,8 @@ export interface StreamParts {
   readonly isConnected: () => boolean;
   /** Called with the size of each chunk that was read. */
   readonly onRead: (bytes: number) => void;
+  /** Called until the caller is authenticated: the memory of input that was not handed over. */
+  readonly onHeld: (bytes: number) => void;
   readonly limits: StreamLimits;
   readonly turn: SendTurn;
   readonly clock: Clock;
@@ -49,7 +52,7 @@ const append = (bytes: Uint8Array, writer: WireWriter): void => writer.append(by
 
 export class ServerStream implements GrpcStream {
   readonly path: string;
-  readonly metadata: IncomingHttpHeaders;
+  readonly metadata: Metadata;
   readonly peer: string;
   readonly deadlineMs: number | undefined;
   readonly #parts: StreamParts;
@@ -65,6 +68,7 @@ export class ServerStream implements GrpcStream {
   #isFull = false;
   #isResting = false;
   #isDelivering = false;
+  #isAuthenticated = false;
   #isInputOver = false;
   #isHalfCloseDelivered = false;
   #cancelTimer: () => void = nothing;
@@ -76,6 +80,8 @@ export class ServerStream implements GrpcStream {
   #onGoingAway: () => void = nothing;
   #isClosedTold = false;
   #release: () => void = nothing;
+  /** Of the authenticated caller. */
+  #input: Input | undefined;
 
   constructor(parts: StreamParts) {
     const { stream, metadata, limits, turn, clock, timeoutMs } = parts;
@@ -84,10 +90,9 @@ export class ServerStream implements GrpcStream {
     this.path = parts.path;
     this.peer = parts.peer;
     this.metadata = metadata;
-    const encoding = metadata["grpc-encoding"];
     this.#frames = new FrameReader({
-      messageBytesMax: limits.messageBytesMax,
-      encoding: typeof encoding === "string" ? encoding : undefined,
+      messageBytesMax: limits.unauthenticatedMessageBytesMax,
+      encoding: metadata.encoding,
     });
     this.#share = new InputShare(turn);
     this.#queue = new SendQueue({
@@ -110,6 +115,10 @@ export class ServerStream implements GrpcStream {
     }
   }
 
+  get isAuthenticated(): boolean {
+    return this.#isAuthenticated;
+  }
+
   get pendingBytes(): number {
     return this.#state === "closed" ? 0 : this.#queue.pendingBytes;
   }
@@ -129,8 +138,11 @@ export class ServerStream implements GrpcStream {
         this.#reset("bad_input");
         return;
       }
+      // An ended call is read only so that the connection is not blocked.
+      if (this.#state !== "open") return;
       this.#frames.push(chunk);
       this.#deliver();
+      this.#countHeld();
     });
     this.#stream.once("end", () => {
       this.#isInputOver = true;
@@ -187,7 +199,8 @@ export class ServerStream implements GrpcStream {
 
   get #sendBytesHigh(): number {
     const { sendBytesHigh, sendBytesHighCrowded, sendBytesTotal } = this.#parts.limits;
-    return this.#parts.turn.pendingBytes > sendBytesTotal ? sendBytesHighCrowded : sendBytesHigh;
+    const isCrowded = this.#parts.turn.pendingBytes > sendBytesTotal;
+    return isCrowded || !this.#isAuthenticated ? sendBytesHighCrowded : sendBytesHigh;
   }
 
   #expectProgress(): void {
@@ -213,9 +226,19 @@ export class ServerStream implements GrpcStream {
     this.#finish({ status, message }, "ended");
   }
 
-  holdConnection(): void {
-    if (this.#state === "closed" || this.#release !== nothing) return;
+  readonly cutForRoom = (): void => {
+    const message =
+      "the server has no memory left for this message, or for your tenant's; send it again";
+    this.fail({ status: "UNAVAILABLE", message }, "crowded");
+  };
+
+  holdConnection(input: Input): void {
+    if (this.#state === "closed" || this.#isAuthenticated) return;
+    this.#isAuthenticated = true;
+    this.#input = input;
+    this.#frames.messageBytesMax = this.#parts.limits.messageBytesMax;
     this.#release = this.#parts.hold();
+    this.#setFlow();
   }
 
   /** Ends the call for a reason outside the handler, and notifies the handler. */
@@ -259,7 +282,7 @@ export class ServerStream implements GrpcStream {
       const message = this.#frames.next();
       if (message === undefined) break;
       this.#guard(handle, message);
-      if (!this.#share.countMessage()) this.#rest();
+      if (!this.#share.countMessage(this.#isAuthenticated)) this.#rest();
     }
     this.#isDelivering = false;
     if (this.#wantsInput()) this.#checkInput();
@@ -297,8 +320,31 @@ export class ServerStream implements GrpcStream {
   #setFlow(): void {
     if (this.#onMessage === undefined || this.#stream.destroyed) return;
     // An ended call is still read, and the data dropped, so that the connection is not blocked.
-    if (this.#wantsInput() || this.#state !== "open") this.#stream.resume();
+    if (this.#wantsInput() || this.#state !== "open" || this.#readsAhead()) this.#stream.resume();
     else this.#stream.pause();
+  }
+
+  /** While the token of a Hello is checked, input is read into memory that is counted. */
+  #readsAhead(): boolean {
+    if (this.#isAuthenticated || !this.#isPaused) return false;
+    return this.#frames.unreadBytes < this.#parts.limits.unauthenticatedMessageBytesMax;
+  }
+
+  /** Counts the input of an authenticated caller, with what HTTP/2 has received for a call that is not read. */
+  countUnread(): void {
+    if (this.#state === "open") this.#input?.hold(this.#frames.heldBytes + this.unreadBytes);
+  }
+
+  #countHeld(): void {
+    const { limits, onHeld } = this.#parts;
+    if (this.#isAuthenticated) {
+      if (this.#state === "open") this.#input?.hold(this.#frames.heldBytes);
+      return;
+    }
+    this.#setFlow();
+    const { heldBytes } = this.#frames;
+    // The client may fill the window of a call that is not read.
+    onHeld(this.#stream.isPaused() ? heldBytes + limits.unauthenticatedWindowBytes : heldBytes);
   }
 
   #sent(): void {
@@ -332,6 +378,7 @@ export class ServerStream implements GrpcStream {
     this.#reason = reason;
     this.#queue.flush();
     this.#state = "ending";
+    this.#dropInput();
     this.#isPaused = false;
     if (this.#stream.destroyed || this.#stream.closed) return;
     this.#cancelTimer = clock.after(limits.lingerMs, () => this.#reset("slow_reader"));
@@ -356,12 +403,19 @@ export class ServerStream implements GrpcStream {
   #closed(): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
+    this.#dropInput();
     this.#release();
     this.#cancelTimer();
     this.#cancelStall();
     // First, so that messages which the queue returns are not sent on this call again.
     this.#notifyClosed(this.#closeReason());
     this.#queue.drop();
+  }
+
+  #dropInput(): void {
+    this.#frames.clear();
+    this.#input?.hold(0);
+    if (!this.#isAuthenticated) this.#parts.onHeld(0);
   }
 
   #closeReason(): CloseReason {
@@ -407,6 +461,8 @@ export function stopClientAfterEnd(stream: ServerHttp2Stream, clock: Clock): voi
 
 /** Of one call; more messages wait for the next turn of the event loop. */
 const messagesPerTurnMax = 512;
+/** The same limit without an authenticated caller. */
+const anonymousMessagesPerTurnMax = 4;
 /** No message fits into less. A client that sends thousands of such frames wants to keep the server busy. */
 const pieceBytesMax = 6;
 const piecesMax = 1000;
@@ -429,14 +485,14 @@ class InputShare {
   }
 
   /** Counts a message; false when the next message has to wait for the next turn. */
-  countMessage(): boolean {
+  countMessage(isAuthenticated: boolean): boolean {
     if (this.#number !== this.#turn.number) {
       this.#number = this.#turn.number;
       this.#messages = 0;
       this.#turn.begin();
     }
     this.#messages += 1;
-    return this.#messages < messagesPerTurnMax;
+    return this.#messages < (isAuthenticated ? messagesPerTurnMax : anonymousMessagesPerTurnMax);
   }
 
   /** Counts a chunk; false when there were too many small pieces. */

@@ -4,14 +4,19 @@ import { once } from "node:events";
 import { type ClientHttp2Stream, connect } from "node:http2";
 import { test } from "node:test";
 import { SimClock } from "@codeq/simulated";
+import { anyInput } from "../../../test/any-input.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createGrpcServer, type GrpcHandler, type GrpcLimits, grpcLimits } from "./grpc-server.ts";
 import type { CloseReason, GrpcStream } from "./grpc-stream.ts";
 
 async function setup(handler: GrpcHandler, changed: Partial<GrpcLimits> = {}) {
   const clock = new SimClock();
+  const held: GrpcHandler = (stream) => {
+    stream.holdConnection(anyInput());
+    handler(stream);
+  };
   const server = createGrpcServer({
-    methods: new Map([["/test.Slow/Call", handler]]),
+    methods: new Map([["/test.Slow/Call", held]]),
     limits: { ...grpcLimits, ...changed },
     keepalive: { intervalMs: 0, timeoutMs: 1000 },
     logger: createLogger({ level: "error", format: "text", write: () => {}, nowMs: () => 0 }),

@@ -6,8 +6,9 @@ import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
 import { randomFillSync } from "node:crypto";
 import type { Readable } from "node:stream";
+import type { Clock } from "../../core/clock.ts";
 import { type MaybePromise, whenKnown } from "../../core/maybe-promise.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { SentRequest, Tracing } from "../../telemetry/tracing/tracing.ts";
 import { type Authenticator, isForAdmins } from "../access/authenticator.ts";
@@ -67,6 +68,7 @@ export interface CallsParts {
   readonly metrics: Metrics;
   readonly tracing: Tracing;
   readonly logger: Logger;
+  readonly clock: Clock;
   /** Unknown fields and query parameters are ignored. */
   readonly isLenient: boolean;
   /** Undefined for a server that is not in a cluster. */
@@ -75,6 +77,7 @@ export interface CallsParts {
 
 const jsonType = "application/json; charset=utf-8";
 const eventsType = "text/event-stream; charset=utf-8";
+const unavailable = 503;
 const notText = "invalid body: it is not valid UTF-8";
 
 const compressed: HttpReply = {
@@ -86,9 +89,11 @@ export class Calls {
   /** Set at shutdown: requests that would wait are refused from then on. */
   isClosing = false;
   readonly #parts: CallsParts;
+  readonly #warnings: SpacedWarnings;
 
   constructor(parts: CallsParts) {
     this.#parts = parts;
+    this.#warnings = new SpacedWarnings(parts.logger, parts.clock);
   }
 
   /** Authenticates the caller and counts the request; gives the reply when the request is refused. */
@@ -123,13 +128,12 @@ export class Calls {
     }
     const request = { params, query, headers, body: body.value };
     const input = route.input(request);
-    if (!input.ok) return problem(input);
-    const waits = route.waits?.(input.value) === true;
+    const waits = route.waits?.(input) === true;
     // The body came after the other waiting callers were sent away; waiting would delay the shutdown.
     if (waits && this.isClosing) return problemOf("shutting_down");
     const signal = waits ? this.#watched(identity, exchange.listen()) : undefined;
     const call = { identity, signal, admission, from, authorizedFor: route.operation };
-    return whenKnown(dispatch.run(route.operation, call, input.value), (answer) =>
+    return whenKnown(dispatch.run(route.operation, call, input), (answer) =>
       answer.ok ? route.reply(answer.value, codec, request) : problem(answer),
     );
   }
@@ -140,7 +144,9 @@ export class Calls {
     const { route, method, status } = answered;
     metrics.httpRequests.inc(route, method, String(status));
     tracing.requested(answered, sent);
-    logger[status >= 500 ? "warn" : "debug"]("request", { ...answered });
+    // While no node leads, every request is refused, and one line in a while says as much.
+    if (status === unavailable) this.#warnings.warn("a request was refused", { ...answered });
+    else logger[status >= 500 ? "warn" : "debug"]("request", { ...answered });
   }
 
   /** Logs a bug, and gives the reply to the request that met it. */

@@ -3,21 +3,32 @@
  * when the server starts.
  */
 import { type Endpoint, type Fields, keptName, type Method, type Shape } from "@codeq/protocol/api";
+import { parseInstant } from "../../core/timestamps.ts";
 import type { Bound } from "../bind.ts";
 import type { Operation } from "../operation.ts";
-import { parseInstant } from "../parse-instant.ts";
 import { isRequired, schemaOf } from "./contract-schema.ts";
+import type { ValueReader } from "./json-body.ts";
 import * as body from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import type { QueryField, QueryFields } from "./query.ts";
 import { redirected } from "./redirects.ts";
-import { type AnyRoute, type HttpRequest, json, type Route } from "./route.ts";
+import {
+  type AnyRoute,
+  type BodyDescription,
+  type HttpRequest,
+  json,
+  type Route,
+} from "./route.ts";
 
 /** A route that reads requests or writes answers itself; everything else is that of the endpoint. */
 export interface ByHand<Input, Output>
   extends Partial<Pick<Route<Input, Output>, "input" | "waits">>,
     Pick<Route<Input, Output>, "reply"> {
   readonly operation: Operation<Input, Output>;
+}
+
+export function byHand<Input, Output>(made: ByHand<Input, Output>): ByHand<Input, Output> {
+  return made;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a table of operations does not look at their inputs.
@@ -92,10 +103,16 @@ function inputReader(params: Fields, query: Fields, body: Fields): AnyRoute["inp
     for (const { name, kept, shape } of inPath)
       value[kept] = keptValue(shape, request.params[name]);
     for (const { name, kept, shape } of inQuery)
-      value[kept] = keptValue(shape, request.query[name]);
+      value[kept] = keptValue(shape, request.query[name] ?? conditionIn(request, name));
     for (const { name, kept, shape } of inBody) value[kept] = keptValue(shape, sent[name]);
-    return { ok: true, value };
+    return value;
   };
+}
+
+/** The header `If-Match` is another way to write the version that a change is meant for. */
+function conditionIn({ headers }: HttpRequest, name: string): string | undefined {
+  const condition = name === "ifVersion" ? headers["if-match"] : undefined;
+  return typeof condition === "string" ? condition.replace(/^(?:W\/)?"(.*)"$/, "$1") : undefined;
 }
 
 /** A query has texts only, a body has numbers and flags as well. */
@@ -115,7 +132,7 @@ function keptFields(fields: Fields) {
   }));
 }
 
-export function queryFields(fields: Fields): QueryFields {
+function queryFields(fields: Fields): QueryFields {
   const all = Object.entries(fields).map(([name, shape]): [string, QueryField] => {
     const mustBe = valuesOfQuery[shape.kind];
     const field = { about: shape.about, schema: schemaOf(shape, "query") };
@@ -131,27 +148,26 @@ const valuesOfQuery: Readonly<Record<string, QueryField["mustBe"]>> = {
 };
 
 /** Reads the body of a request, and describes it. */
-export function bodyOf(shape: Shape): body.Shape<unknown> {
-  const { read } = readerOf({ ...shape, isRequired: true });
-  return { read, schema: schemaOf({ ...shape, isRequired: true }, "body") };
+export function bodyOf(shape: Shape): BodyDescription {
+  const required = { ...shape, isRequired: true } as const;
+  return { ...readerOf(required), schema: schemaOf(required, "body") };
 }
 
-type Reader = body.Shape<unknown> & { readonly isRequired?: true };
-
-function readerOf(shape: Shape): Reader {
+function readerOf(shape: Shape): ValueReader<unknown> {
   const reader = plainReader(shape);
   if (isRequired(shape)) return { ...reader, isRequired: true };
+  // As a payload, null is a value.
   return shape.kind === "raw" && shape.isObject !== true ? reader : body.optional(reader);
 }
 
-function plainReader(shape: Shape): Reader {
+function plainReader(shape: Shape): ValueReader<unknown> {
   const { isFilled = false } = shape;
   switch (shape.kind) {
     case "text":
     case "instant":
-      return isFilled ? body.nonEmptyText : body.requiredText;
+      return isFilled ? body.nonEmptyText : body.text;
     case "whole":
-      return isFilled ? body.positiveInteger : body.requiredInteger;
+      return isFilled ? body.positiveInteger : body.integer;
     case "flag":
       return body.flag;
     case "raw":
@@ -159,7 +175,7 @@ function plainReader(shape: Shape): Reader {
       return isRequired(shape) ? body.requiredValue : body.rawValue;
     case "list": {
       const item = readerOf({ ...shape.item, isRequired: true });
-      return isFilled ? body.nonEmptyList(item) : body.arrayOf(item);
+      return isFilled ? body.nonEmptyArrayOf(item) : body.arrayOf(item);
     }
     case "object": {
       const fields = Object.entries(shape.fields).map(([name, each]) => [name, readerOf(each)]);
@@ -210,6 +226,8 @@ function objectWriter(fields: Fields): Write {
     for (const { name, kept, none, write } of members) {
       const member = (value as Values)[kept];
       if (member === undefined || member === none) continue;
+      // Lists that were stored are not the same object.
+      if (Array.isArray(none) && (member as unknown[]).length === 0) continue;
       text += `${text === "" ? "{" : ","}${name}${write(member, codec)}`;
     }
     return text === "" ? "{}" : `${text}}`;

@@ -1,15 +1,22 @@
 /** The shapes of the API as JSON Schema, for the OpenAPI document. */
 import type { Endpoint, Fields, Shape } from "@codeq/protocol/api";
-import type { JsonSchema } from "./json-schema.ts";
 
 type Tables = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
 
 /** The answers of all endpoints, and what has a name inside them, by name. */
-export function answerSchemas(tables: Tables): Readonly<Record<string, JsonSchema>> {
+export function answerSchemas(
+  tables: Tables,
+  more: readonly Shape[] = [],
+): Readonly<Record<string, JsonSchema>> {
   const endpoints = Object.values(tables).flatMap((table) => Object.values(table));
   const replies = endpoints.flatMap((each) => Object.values(each.replies));
-  const named = replies.flatMap(({ shape }) => (shape === undefined ? [] : namedIn(shape)));
+  const shapes = [...more, ...replies.flatMap(({ shape }) => shape ?? [])];
+  const named = shapes.flatMap(namedIn);
   return Object.fromEntries(named.map((shape) => [shape.name, schemaOf(shape, "answer")]));
+}
+
+export function ref(name: string): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
 }
 
 function namedIn(shape: Shape): readonly Shape[] {
@@ -75,8 +82,7 @@ function typeOf(shape: Shape, side: Side): JsonSchema {
 function schemaInside(shape: Shape, side: Side): JsonSchema {
   const { name, about } = shape;
   if (name === undefined || side !== "answer") return schemaOf(shape, side);
-  const ref = { $ref: `#/components/schemas/${name}` };
-  return about === "" ? ref : { ...ref, description: about };
+  return about === "" ? ref(name) : { ...ref(name), description: about };
 }
 
 function fieldSchemas(fields: Fields, side: Side): JsonSchema {
@@ -112,4 +118,9 @@ function boundsOf(shape: Shape, side: Side): JsonSchema {
     ...(from === undefined ? {} : { [least]: from }),
     ...(max === undefined ? {} : { [most]: max }),
   };
+}
+
+/** JSON Schema 2020-12. */
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
 }

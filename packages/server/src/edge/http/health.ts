@@ -3,8 +3,9 @@
  * shown only to callers on this machine, to operators and to callers with the token for metrics.
  */
 
-import type { Config } from "../../config/settings.ts";
-import type { Queue } from "../../core/broker/queue.ts";
+import { type Config, shownDurability } from "../../config/settings.ts";
+import type { Broker } from "../../core/broker/broker.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { largestMetrics, metricsContentType } from "../../telemetry/metrics.ts";
 import { hideCommands } from "../../telemetry/scrape.ts";
@@ -19,45 +20,85 @@ const jsonType = "application/json; charset=utf-8";
  * are refused, for example while the disk is full, when a restart would not help.
  */
 export function healthPages(parts: {
-  queue: Queue;
+  broker: Broker;
   authenticator: Authenticator;
   config: Config;
   scrape: () => MaybePromise<string>;
   endpoints: Endpoints;
+  clock: Clock;
 }): Page[] {
-  const { queue, config, scrape, endpoints } = parts;
-  const { durability } = config;
+  const { broker, config, scrape, endpoints } = parts;
+  const shared = new SharedMetrics(parts);
   const page = (status: number, text: string): ShownPage => ({
     status,
     type: jsonType,
     body: JSON.stringify({
       status: text,
-      storage: queue.state,
-      ...(queue.shards.length === 0 ? {} : { shards: queue.shards }),
-      durability,
+      storage: broker.state,
+      ...(broker.shards.length === 0 ? {} : { shards: broker.shards }),
+      durability: shownDurability(config),
       ...found(endpoints),
     }),
   });
   return [
     {
       path: "/healthz",
-      show: () => (queue.state === "failed" ? page(503, "failed") : page(200, "ok")),
+      show: () => (broker.state === "failed" ? page(503, "failed") : page(200, "ok")),
     },
     {
       path: "/readyz",
-      show: () => (queue.state === "open" ? page(200, "ok") : page(503, "unavailable")),
+      show: () => (broker.state === "open" ? page(200, "ok") : page(503, "unavailable")),
     },
     {
       path: "/metrics",
       show: async (caller) => {
-        const text = await scrape();
-        const body = (await mayKnowCommands(parts, caller))
-          ? text
-          : hideCommands(text, largestMetrics);
-        return { status: 200, type: metricsContentType, body };
+        if (await mayKnowCommands(parts, caller)) {
+          return { status: 200, type: metricsContentType, body: await scrape() };
+        }
+        if (!config.metricsPublic) return metricsRefused;
+        return { status: 200, type: metricsContentType, body: await shared.page() };
       },
     },
   ];
+}
+
+const metricsRefused: ShownPage = {
+  status: 401,
+  type: "text/plain",
+  body: "metrics need a token: set metricsToken, or read them on the machine of the server",
+};
+
+const sharedMsMax = 5000;
+
+/** The page for unknown callers. All of them share one for a while, because making it takes time for each queue. */
+class SharedMetrics {
+  readonly #scrape: () => MaybePromise<string>;
+  readonly #clock: Clock;
+  #page: Promise<string> | undefined;
+  #madeMs = 0;
+
+  constructor({ scrape, clock }: { scrape: () => MaybePromise<string>; clock: Clock }) {
+    this.#scrape = scrape;
+    this.#clock = clock;
+  }
+
+  page(): Promise<string> {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#page === undefined || nowMs - this.#madeMs >= sharedMsMax) {
+      this.#madeMs = nowMs;
+      this.#page = this.#make();
+    }
+    return this.#page;
+  }
+
+  async #make(): Promise<string> {
+    try {
+      return hideCommands(await this.#scrape(), largestMetrics);
+    } catch (error) {
+      this.#page = undefined;
+      throw error;
+    }
+  }
 }
 
 async function mayKnowCommands(

@@ -12,6 +12,7 @@ import Fastify, {
   type FastifyRequest,
 } from "fastify";
 import { isLoopback } from "../../config/listeners.ts";
+import { earlyBytesOf, memoryOf } from "../../config/memory.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
@@ -28,12 +29,15 @@ import { packageVersion } from "../console/package-file.ts";
 import { addSessionRoutes } from "../console/session-routes.ts";
 import type { Sessions } from "../console/sessions.ts";
 import type { Credentials, Dispatch } from "../dispatch.ts";
+import type { InFlight, Input } from "../in-flight.ts";
 import type { Cluster } from "../operation.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { Calls, type Exchange, headersOf, type Listener, requestIdOf } from "./calls.ts";
+import { FairTurns } from "./fair-turns.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { PlainConnections } from "./plain-connections.ts";
+import { RefusedBody, RequestBodies } from "./request-bodies.ts";
 import { type AnyRoute, type HttpReply, problemOf } from "./route.ts";
 
 export interface HttpOptions {
@@ -46,6 +50,7 @@ export interface HttpOptions {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly bodyBytesMax: number;
+  readonly inFlight: InFlight;
   /** Unknown fields and query parameters are ignored. */
   readonly isLenient: boolean;
   readonly limits: HttpLimits;
@@ -93,14 +98,21 @@ declare module "fastify" {
     exchange: Exchange | undefined;
     /** The content type of an upload. */
     sentType: string | undefined;
+    /** The memory of the body. */
+    input: Input | undefined;
   }
 }
+
+/** Others, such as TRACE and QUERY, are allowed nowhere. */
+const methods: ReadonlySet<string> = new Set([
+  ...["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+]);
 
 /** Uploads get this content type, so that Fastify does not read the file as a body. */
 const uploadType = "application/vnd.codeq.upload";
 
 /** Longer than any valid name, so that the operation explains what is wrong with a name that is too long. */
-const pathPartCharsMax = 1024;
+const pathPartCharsMax = 4096;
 
 export function createHttpServer(options: HttpOptions): FastifyInstance {
   const { limits, tls, logger, clock } = options;
@@ -110,18 +122,23 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     logger,
   });
   const calls = new Calls(options);
+  const turns = new FairTurns(clock);
+  const onAborted = (): void => options.metrics.httpAborted.inc();
   const plain = new PlainConnections({
     calls,
     routes: options.routes,
     connections,
     clock,
+    turns,
     limits,
     bodyBytesMax: options.bodyBytesMax,
+    earlyBytesMax: earlyBytesOf(memoryOf(options.config)),
   });
   const app = Fastify({
     bodyLimit: options.bodyBytesMax,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: pathPartCharsMax },
-    serverFactory: (handler) => createNodeServer(handler, { limits, connections, plain, tls }),
+    serverFactory: (handler) =>
+      createNodeServer(handler, { limits, connections, plain, tls, onAborted, turns }),
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => requestIdOf(headers["x-request-id"]),
@@ -134,9 +151,15 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   app.decorate("connections", connections);
   app.decorateRequest("exchange", undefined);
   app.decorateRequest("sentType", undefined);
-  receiveBodies(app);
+  app.decorateRequest("input", undefined);
+  receiveBodies(app, new RequestBodies({ ...options, onAborted }));
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
+    if (!methods.has(request.method)) {
+      const allow = [...methods].join(", ");
+      reply.code(405).header("allow", allow).type("text/plain").send("405 method not allowed");
+      return;
+    }
     // The content type is ignored, so Fastify must not refuse a malformed one.
     const { headers } = request.raw;
     const isUpload = request.routeOptions.config.route?.isUpload === true;
@@ -144,6 +167,12 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
       request.sentType = headers["content-type"];
       headers["content-type"] = uploadType;
     } else if (headers["content-type"] !== undefined) headers["content-type"] = "application/json";
+    done();
+  });
+  app.addHook("onSend", (request, reply, _payload, done) => {
+    const connection = connections.of(request.raw.socket);
+    if (connection !== undefined && FairTurns.isOver(connection))
+      reply.header("connection", "close");
     done();
   });
   app.addHook("preClose", async () => {
@@ -154,7 +183,10 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     // A connection that was busy when the shutdown began would stay open and delay the shutdown.
     if (calls.isClosing) setImmediate(() => app.server.closeIdleConnections());
     const { method, id: requestId, exchange } = request;
+    const connection = connections.of(request.raw.socket);
     if (exchange?.identity !== undefined) exchange.connection?.release();
+    // Pages are for everybody; a page that does not exist is not.
+    else if (reply.statusCode >= 400) connection?.refused();
     const route = request.routeOptions.url ?? "unknown";
     const { headers, url: path = "" } = request.raw;
     const { statusCode: status, elapsedTime: ms } = reply;
@@ -197,13 +229,35 @@ function pageNotFound(reply: FastifyReply): FastifyReply {
 }
 
 /** All content types are received in the same way; the route reads the bytes. */
-function receiveBodies(app: FastifyInstance): void {
+function receiveBodies(app: FastifyInstance, bodies: RequestBodies): void {
   const turns = new BodyTurns();
   app.removeAllContentTypeParsers();
   // The operation reads the file, so that it can refuse a file without having received it.
   app.addContentTypeParser(uploadType, (_request, _body, done) => done(null, undefined));
-  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => {
-    turns.take(body.length, () => done(null, body));
+  app.addContentTypeParser("*", (request, payload, done) => {
+    const { exchange, routeOptions, raw } = request;
+    if (exchange?.identity === undefined) {
+      // Pages and sessions of the console, and paths that do not exist.
+      payload.resume();
+      done(null, undefined);
+      return;
+    }
+    bodies.receive(
+      raw,
+      {
+        tenantId: exchange.identity.tenantId,
+        bytesMax: routeOptions.bodyLimit,
+        tooLarge: () => bodyTooLarge(request),
+      },
+      (received) => {
+        if (received instanceof RefusedBody) {
+          done(received);
+          return;
+        }
+        request.input = received.input;
+        turns.take(received.body.length, () => done(null, received.body));
+      },
+    );
   });
 }
 
@@ -261,6 +315,8 @@ function addRoute(
       else decide(entered);
     },
     handler: async (request, reply) => {
+      const { input } = request;
+      if (input !== undefined) reply.raw.once("close", () => input.hold(0));
       const body = each.isUpload ? request.raw : (request.body as Buffer | undefined);
       assert(request.exchange !== undefined, "set before the body is received");
       const answer = await calls.answer(request.exchange, body);
@@ -333,7 +389,7 @@ function listenerOf(request: IncomingMessage, response: ServerResponse): Listene
 }
 
 function replyToError(error: FastifyError, request: FastifyRequest, calls: Calls): HttpReply {
-  if (error.code === "FST_ERR_CTP_BODY_TOO_LARGE") return bodyTooLarge(request);
+  if (error instanceof RefusedBody) return error.reply;
   const status = error.statusCode ?? 500;
   if (status >= 400 && status < 500)
     return { status, body: JSON.stringify({ error: "invalid body" }) };

@@ -3,40 +3,34 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as api from "@codeq/protocol/api";
 import fc from "fast-check";
-import {
-  AbandonBody,
-  ClaimBatchBody,
-  ClaimBody,
-  CreateBatchBody,
-  CreateBody,
-  NackBody,
-  ResultBody,
-} from "./bodies.ts";
-import { bodyOf } from "./contract-route.ts";
-import {
-  flag,
-  integer,
-  list,
-  nonEmptyList,
-  nonEmptyText,
-  object,
-  rawObject,
-  rawValue,
-  readBody,
-  type Shape,
-  text,
-} from "./json-body.ts";
+import * as contract from "./contract-route.ts";
+import { readBody, type ValueReader } from "./json-body.ts";
 
+function bodyOf<S extends api.Shape>(shape: S): ValueReader<api.KeptOf<S>> {
+  return contract.bodyOf(shape) as ValueReader<api.KeptOf<S>>;
+}
+
+const AbandonBody = bodyOf(api.AbandonBody);
+const ClaimBatchBody = bodyOf(api.ClaimBatchBody);
+const ClaimBody = bodyOf(api.ClaimBody);
 const CreateApiKeyBody = bodyOf(api.CreateApiKeyBody);
-const Item = object({ id: nonEmptyText, on: flag });
-const Body = object({
-  name: text,
-  count: integer,
-  payload: rawValue,
-  result: rawObject,
-  items: list(Item),
-  more: nonEmptyList(Item),
-});
+const CreateBatchBody = bodyOf(api.CreateBatchBody);
+const CreateBody = bodyOf(api.CreateBody);
+const NackBody = bodyOf(api.NackBody);
+const ResultBody = bodyOf(api.ResultBody);
+
+const isOptional = { isOptional: true } as const;
+const Item = api.object({ id: api.text("", { isFilled: true }), on: api.flag("", isOptional) });
+const Body = bodyOf(
+  api.object({
+    name: api.text("", isOptional),
+    count: api.whole("", isOptional),
+    payload: api.raw("", isOptional),
+    result: api.raw("", { isObject: true, isOptional: true }),
+    items: api.list(Item, "", isOptional),
+    more: api.list(Item, "", { isFilled: true }),
+  }),
+);
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 type Expected = { readonly fits: boolean; readonly value?: unknown };
@@ -176,13 +170,13 @@ test("members in any order and number are judged by the last of each name", () =
   );
 });
 
-function valueIn<T>(source: string, shape: Shape<T>): T {
+function valueIn<T>(source: string, shape: ValueReader<T>): T {
   const read = readBody(source, shape);
   assert.ok(read.ok, source);
   return read.value;
 }
 
-function why(source: string, shape: Shape<unknown>, isLenient = false): string {
+function why(source: string, shape: ValueReader<unknown>, isLenient = false): string {
   const read = readBody(source, shape, isLenient);
   assert.ok(!read.ok, source);
   return read.why;
@@ -248,7 +242,7 @@ test("a field that is not known is named, with the one that was probably meant",
 });
 
 test("a value of a wrong type is named, with where it stands and what it should be", () => {
-  const cases: [string, Shape<unknown>, string][] = [
+  const cases: [string, ValueReader<unknown>, string][] = [
     ['{"delaySeconds":"5"}', NackBody, 'delaySeconds must be a number, got "5"'],
     ['{"delaySeconds":1.5}', NackBody, "delaySeconds must be a whole number, got 1.5"],
     ['{"delaySeconds":[5]}', NackBody, "delaySeconds must be a number, got [5]"],

@@ -1,7 +1,6 @@
 /**
- * Bodies, read once. A shape says what a body may hold; the reader goes through the text from left to
- * right, checks that all of it is JSON, builds what the shape names and refuses the rest, or passes
- * over it for lenient callers. Payloads and results are not built at all but kept as they are written:
+ * Bodies, read once. Readers of values go through the text from left to right, check that all of it is JSON, build
+ * the fields that the contract names and refuse other fields, or skip them for lenient callers. Payloads and results are not built at all but kept as they are written:
  * big numbers, key order and spacing survive, and brackets without end cost no more than other letters.
  *
  * Assumes nothing about the text. Of members with the same name the last one counts, as for
@@ -9,20 +8,17 @@
  */
 import { closestName } from "../../core/closest-name.ts";
 import { afterName, endOfString, endOfValue, skipSpace } from "../json-scan.ts";
-import type { JsonSchema } from "./json-schema.ts";
 
 /** What is read where a value does not have the shape it should have; the reader knows why. */
 const misfit: unique symbol = Symbol("misfit");
 type Misfit = typeof misfit;
 
-export interface Shape<T> {
-  /** The same for other programs. */
-  readonly schema: JsonSchema;
-  /** Reads one value. The reader has come to its end afterwards, whether it fits or not. */
+export interface ValueReader<T> {
+  /** Reads one value. The text has been read to the end of the value afterwards, whether the value fits or not. */
   readonly read: (from: JsonReader) => T | Misfit;
+  /** A body without this member is refused. */
+  readonly isRequired?: true;
 }
-
-export type BodyOf<Of> = Of extends Shape<infer T> ? T : never;
 
 /** The value of a body, or which part of it is wrong and why. */
 export type ReadBody<T> =
@@ -30,11 +26,11 @@ export type ReadBody<T> =
   | { readonly ok: false; readonly why: string };
 
 /** For lenient callers fields that are not known are passed over. */
-export function readBody<T>(text: string, shape: Shape<T>, isLenient = false): ReadBody<T> {
-  const reader = new JsonReader(text, isLenient);
-  const value = shape.read(reader);
-  if (!reader.isAtEnd()) return { ok: false, why: whyNotJson(text) };
-  return value === misfit ? { ok: false, why: reader.why() } : { ok: true, value };
+export function readBody<T>(text: string, reader: ValueReader<T>, isLenient = false): ReadBody<T> {
+  const from = new JsonReader(text, isLenient);
+  const value = reader.read(from);
+  if (!from.isAtEnd()) return { ok: false, why: whyNotJson(text) };
+  return value === misfit ? { ok: false, why: from.why() } : { ok: true, value };
 }
 
 /** Beyond this the place of a mistake is not looked for. */
@@ -251,32 +247,17 @@ export function copyOf(text: string): string {
 }
 
 /** A member that may be missing, or null, which is the same. */
-export function optional<T>(shape: Shape<T>): Shape<T | undefined> {
+export function optional<T>(reader: ValueReader<T>): ValueReader<T | undefined> {
   return {
-    schema: orNull(shape.schema),
     read: (from) => {
-      if (!from.isAtNull()) return shape.read(from);
+      if (!from.isAtNull()) return reader.read(from);
       from.skip();
       return undefined;
     },
   };
 }
 
-function orNull(schema: JsonSchema): JsonSchema {
-  return { ...schema, type: [schema["type"], "null"] };
-}
-
-/** The same shape, with what readers of the document should know. */
-export function about<S extends Shape<unknown>>(
-  shape: S,
-  description: string,
-  more: JsonSchema = {},
-): S {
-  return { ...shape, schema: { ...shape.schema, ...more, description } };
-}
-
-const anyText: Shape<string> = {
-  schema: { type: "string" },
+export const text: ValueReader<string> = {
   read: (from) => {
     const start = from.at;
     const value = from.string();
@@ -284,19 +265,14 @@ const anyText: Shape<string> = {
   },
 };
 
-export const requiredText = { ...anyText, isRequired: true } as const;
-
-export const nonEmptyText = {
-  isRequired: true,
-  schema: { type: "string", minLength: 1 } as JsonSchema,
-  read: (from: JsonReader): string | Misfit => {
+export const nonEmptyText: ValueReader<string> = {
+  read: (from) => {
     const start = from.at;
-    return anyText.read(from) || from.refuse(start, "a string that is not empty");
+    return text.read(from) || from.refuse(start, "a string that is not empty");
   },
-} as const;
+};
 
-const wholeNumber: Shape<number> = {
-  schema: { type: "integer" },
+export const integer: ValueReader<number> = {
   read: (from) => {
     const start = from.at;
     const value = from.number();
@@ -305,56 +281,46 @@ const wholeNumber: Shape<number> = {
   },
 };
 
-export const requiredInteger = { ...wholeNumber, isRequired: true } as const;
-
-export const positiveInteger = {
-  isRequired: true,
-  schema: { type: "integer", minimum: 1 } as JsonSchema,
-  read: (from: JsonReader): number | Misfit => {
+export const positiveInteger: ValueReader<number> = {
+  read: (from) => {
     const start = from.at;
-    const value = wholeNumber.read(from);
+    const value = integer.read(from);
     return value === misfit || value >= 1 ? value : from.refuse(start, "at least 1");
   },
-} as const;
+};
 
-export const text: Shape<string | undefined> = optional(anyText);
-export const integer: Shape<number | undefined> = optional(wholeNumber);
-export const flag: Shape<boolean | undefined> = optional({
-  schema: { type: "boolean" },
+export const flag: ValueReader<boolean> = {
   read: (from) => {
     const start = from.at;
     const value = from.boolean();
     return value === misfit ? from.refuse(start, "true or false") : value;
   },
-});
+};
 
 /** Any value, null too, as it is written. */
-export const rawValue: Shape<string | undefined> = { schema: {}, read: (from) => from.raw() };
+export const rawValue: ValueReader<string> = { read: (from) => from.raw() };
 
 /** Any value but null, as it is written. */
-export const requiredValue = {
-  isRequired: true,
-  schema: { type: ["object", "array", "string", "number", "boolean"] } as JsonSchema,
-  read: (from: JsonReader): string | Misfit => {
+export const requiredValue: ValueReader<string> = {
+  read: (from) => {
     if (!from.isAtNull()) return from.raw();
     const start = from.at;
     from.skip();
     return from.refuse(start, "a value other than null");
   },
-} as const;
+};
 
 /** An object, as it is written. */
-export const rawObject: Shape<string | undefined> = optional({
-  schema: { type: "object" },
+export const rawObject: ValueReader<string> = {
   read: (from) => {
     if (from.isAtObject()) return from.raw();
     const start = from.at;
     from.skip();
     return from.refuse(start, "an object");
   },
-});
+};
 
-export function arrayOf<T>(item: Shape<T>): Shape<T[]> {
+export function arrayOf<T>(item: ValueReader<T>): ValueReader<T[]> {
   const read = (from: JsonReader): T[] | Misfit => {
     if (!from.isAtArray()) {
       const start = from.at;
@@ -374,18 +340,12 @@ export function arrayOf<T>(item: Shape<T>): Shape<T[]> {
     }
     return mistake === undefined ? found : from.blame(mistake);
   };
-  return { schema: { type: "array", items: item.schema }, read };
+  return { read };
 }
 
-export function list<T>(item: Shape<T>): Shape<T[] | undefined> {
-  return optional(arrayOf(item));
-}
-
-export function nonEmptyList<T>(item: Shape<T>): Shape<T[]> & { readonly isRequired: true } {
+export function nonEmptyArrayOf<T>(item: ValueReader<T>): ValueReader<T[]> {
   const items = arrayOf(item);
   return {
-    isRequired: true,
-    schema: { ...items.schema, minItems: 1 },
     read: (from) => {
       const start = from.at;
       const found = items.read(from);
@@ -396,43 +356,32 @@ export function nonEmptyList<T>(item: Shape<T>): Shape<T[]> & { readonly isRequi
   };
 }
 
-type Fields = Readonly<Record<string, Shape<unknown> & { readonly isRequired?: true }>>;
-type RequiredOf<F extends Fields> = {
-  [Name in keyof F]: F[Name] extends { readonly isRequired: true } ? Name : never;
-}[keyof F];
-type ObjectOf<F extends Fields> = {
-  readonly [Name in RequiredOf<F>]: BodyOf<F[Name]>;
-} & { readonly [Name in Exclude<keyof F, RequiredOf<F>>]?: BodyOf<F[Name]> };
+type Values = Readonly<Record<string, unknown>>;
 
-/** Fields that are not named are refused; a closed shape refuses them from lenient callers too. */
-export function object<F extends Fields>(
-  fields: F,
-  { isClosed = false }: { readonly isClosed?: boolean } = {},
-): Shape<ObjectOf<F>> {
+/** Fields that are not named are refused; a closed object refuses them from lenient callers too. */
+export function object(
+  fields: Readonly<Record<string, ValueReader<unknown>>>,
+  { isClosed }: { readonly isClosed: boolean },
+): ValueReader<Values> {
   const members: Members = new Map(
-    Object.entries(fields).map(([name, shape]) => [name, { name, shape }]),
+    Object.entries(fields).map(([name, reader]) => [name, { name, reader }]),
   );
-  const names = [...members.keys()];
-  const required = names.filter((name) => fields[name]?.isRequired === true);
-  const read = (from: JsonReader): ObjectOf<F> | Misfit => {
+  const required = [...members.keys()].filter((name) => fields[name]?.isRequired === true);
+  const read = (from: JsonReader): Values | Misfit => {
     const found: Record<string, unknown> = {};
     const mistake =
       readMembers(from, found, { members, isClosed: isClosed || !from.isLenient }) ??
       missingIn(found, required);
-    return mistake === undefined ? (found as ObjectOf<F>) : from.blame(mistake);
+    return mistake === undefined ? found : from.blame(mistake);
   };
-  const properties = Object.fromEntries(names.map((name) => [name, fields[name]?.schema]));
-  const schema = {
-    type: "object",
-    properties,
-    ...(required.length === 0 ? {} : { required }),
-    additionalProperties: false,
-  };
-  return { schema, read };
+  return { read };
 }
 
 /** With its name, which as the name of a property is faster than a part of the text. */
-type Members = ReadonlyMap<string, { readonly name: string; readonly shape: Shape<unknown> }>;
+type Members = ReadonlyMap<
+  string,
+  { readonly name: string; readonly reader: ValueReader<unknown> }
+>;
 
 /** What is wrong when this is no object, or not all that should fit does. */
 function readMembers(
@@ -457,7 +406,7 @@ function readMembers(
       from.skip();
       continue;
     }
-    const value = member.shape.read(from);
+    const value = member.reader.read(from);
     if (value === misfit) {
       mistakes ??= new Map();
       mistakes.set(member.name, from.mistakeIn(member.name));
@@ -493,10 +442,7 @@ function withoutEscapes(name: string): string {
   return name.includes("\\") ? (JSON.parse(`"${name}"`) as string) : name;
 }
 
-function missingIn(
-  found: Readonly<Record<string, unknown>>,
-  required: readonly string[],
-): Mistake | undefined {
+function missingIn(found: Values, required: readonly string[]): Mistake | undefined {
   for (const name of required) {
     if (found[name] === undefined) {
       return { where: "", say: (where) => `${joined(where, name)} is required` };

@@ -11,12 +11,10 @@ import {
   statusOf,
   type Task,
   type TaskExtras,
+  type TaskUnique,
 } from "@codeq/queue";
 import { placeOf } from "../../core/search/task-filter.ts";
 import type { Timestamps } from "../../core/timestamps.ts";
-import type { TaskExplanation } from "../../features/explain/explain-task.ts";
-import type { WorkerExplanation } from "../../features/explain/explain-worker.ts";
-import type { SubmittedResult } from "../../features/tasks/submit-result.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
 import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
 
@@ -101,13 +99,21 @@ export class JsonCodec {
     if (payload === undefined) text += `,"payloadOmitted":true`;
     text += optional("idempotencyKey", task.idempotencyKey);
     if (task.cancelMs !== 0) text += `,"cancelledUntil":"${this.instant(task.cancelMs)}"`;
-    if (place.in === "delayed") text += `,"dueAt":"${this.instant(place.dueMs)}"`;
+    if (place.in === "delayed" && task.unique?.isHeld !== true) {
+      text += `,"dueAt":"${this.instant(place.dueMs)}"`;
+    }
     if (place.in === "done") text += optional("workerId", place.workerId);
     if (place.in === "dead" || place.in === "done") {
       text += `,"endedAt":"${this.instant(place.atMs)}"`;
       if (place.expiresMs !== undefined) text += `,"expiresAt":"${this.instant(place.expiresMs)}"`;
     }
     return `${text}}`;
+  }
+
+  #unique({ key, replaced, sinceMs, isHeld }: TaskUnique): string {
+    let text = optional("uniqueKey", key);
+    if (replaced > 0) text += `,"replaced":${replaced},"replacedSince":"${this.instant(sinceMs)}"`;
+    return isHeld ? `${text},"waitsForKey":true` : text;
   }
 
   /** The object without its closing brace. */
@@ -120,7 +126,9 @@ export class JsonCodec {
     text += optional("traceParent", task.traceParent);
     text += optional("traceState", task.traceState);
     text += `,"status":"${statusOf(place)}","lastKnownLocation":"${locations[place.in]}"`;
-    if (place.in === "delayed") text += `,"runAt":"${this.#timestamps.local(place.dueMs)}"`;
+    if (place.in === "delayed" && task.unique?.isHeld !== true) {
+      text += `,"runAt":"${this.#timestamps.local(place.dueMs)}"`;
+    }
     if (place.in === "leased") {
       text += optional("workerId", place.workerId);
       text += `,"leaseUntil":"${this.#timestamps.seconds(place.untilMs)}"`;
@@ -140,6 +148,11 @@ export class JsonCodec {
     }
     if (task.replays !== 0) text += `,"replays":${task.replays}`;
     if (task.extras !== undefined) text += this.#extras(task, task.extras);
+    if (task.unique !== undefined) text += this.#unique(task.unique);
+    if (task.schedule !== undefined) {
+      const { id, forMs } = task.schedule;
+      text += `,"scheduleId":"${id}","scheduledFor":"${this.instant(forMs)}"`;
+    }
     return text;
   }
 
@@ -167,63 +180,6 @@ export class JsonCodec {
     const isLong = result.resultJson.length > resultCharsMax;
     const shown = this.result(isLong ? { ...result, resultJson: "" } : result).slice(1);
     return `{"event":"result",${isLong ? `"resultOmitted":true,` : ""}${shown}`;
-  }
-
-  /** The answer to a submit: the record, and whether it existed already. */
-  submitted({ repeated, bodyDiffered, ...result }: SubmittedResult): string {
-    const text = this.result(result);
-    if (repeated === undefined) return text;
-    const differed = bodyDiffered === undefined ? "" : `,"bodyDiffered":true`;
-    return `${text.slice(0, -1)},"repeated":true${differed}}`;
-  }
-
-  taskExplanation({
-    task,
-    rule,
-    why,
-    pause,
-    ahead,
-    startsIn,
-    queue,
-    workers,
-  }: TaskExplanation): string {
-    const { place } = task;
-    return JSON.stringify({
-      taskId: task.id,
-      command: task.command,
-      place: placeOf(task),
-      rule,
-      why,
-      dueAt: place.in === "delayed" ? this.instant(place.dueMs) : undefined,
-      workerId: place.in === "leased" ? place.workerId : undefined,
-      since: place.in === "leased" ? this.instant(place.sinceMs) : undefined,
-      leaseUntil: place.in === "leased" ? this.instant(place.untilMs) : undefined,
-      paused: pause && { by: pause.by, at: this.instant(pause.atMs), ...reasonOf(pause) },
-      ahead,
-      startsIn,
-      queue: {
-        ready: queue.ready,
-        delayed: queue.delayed,
-        inProgress: queue.leased,
-        endedPerMinute: queue.endedPerMinute,
-      },
-      workers,
-    });
-  }
-
-  workerExplanation({ asksFor, queues, connected, ...rest }: WorkerExplanation): string {
-    return JSON.stringify({
-      ...rest,
-      streams: connected?.streams ?? 0,
-      connectedAt: connected && this.instant(connected.sinceMs),
-      asksFor: rest.claims === 0 ? undefined : (asksFor ?? "all"),
-      queues: queues.map(({ queue, leased, pause, ...each }) => ({
-        command: queue,
-        ...each,
-        inProgress: leased,
-        paused: pause && { by: pause.by, at: this.instant(pause.atMs), ...reasonOf(pause) },
-      })),
-    });
   }
 
   /** Rendered once: the same event goes to all readers in a row. */
@@ -259,10 +215,6 @@ export class JsonCodec {
   seconds(ms: number): string {
     return this.#timestamps.seconds(ms);
   }
-}
-
-function reasonOf({ reason }: { readonly reason: string }): { reason?: string } {
-  return reason === "" ? {} : { reason };
 }
 
 function optional(name: string, value: string): string {

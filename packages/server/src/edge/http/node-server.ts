@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import type { Config } from "../../config/settings.ts";
 import type { Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
+import type { FairTurns } from "./fair-turns.ts";
 import type { PlainConnections } from "./plain-connections.ts";
 
 export type HttpLimits = Pick<
@@ -23,6 +24,9 @@ export interface NodeServerOptions {
   readonly plain: PlainConnections;
   /** Undefined for HTTP without TLS. */
   readonly tls: ServerTls | undefined;
+  /** Called for a request whose connection was closed before the request arrived. */
+  readonly onAborted: () => void;
+  readonly turns: FairTurns;
 }
 
 /** How often Node checks the timeouts of connections. */
@@ -41,7 +45,7 @@ export function createNodeServer(handler: RequestListener, parts: NodeServerOpti
     connectionsCheckingInterval: checkIntervalMs,
     maxHeaderSize: limits.headerBytesMax,
   };
-  const limited = limitUnanswered(handler, connections);
+  const limited = limitUnanswered(handler, parts);
   const server = openServer(limited, options, { plain, tls });
   server.setTimeout(stalledMs);
   connections.watch(server);
@@ -50,19 +54,31 @@ export function createNodeServer(handler: RequestListener, parts: NodeServerOpti
 
 /**
  * Pipelined requests are served in the order of arrival, so a few hundred requests in one packet would delay
- * all other clients. Clients of HTTP/1.1 hardly ever pipeline.
+ * all other clients: one is served in a turn, and few may wait. Clients of HTTP/1.1 hardly ever pipeline.
  */
-function limitUnanswered(handler: RequestListener, connections: Connections): RequestListener {
+function limitUnanswered(
+  handler: RequestListener,
+  { connections, onAborted, turns }: NodeServerOptions,
+): RequestListener {
   return (request, response) => {
-    // The connection was closed meanwhile; its other requests cannot be answered.
-    if (request.socket.destroyed) return;
+    const { socket } = request;
+    // The connection was closed meanwhile; its requests cannot be answered. A connection that was reset has no address.
+    if (socket.destroyed || socket.remoteAddress === undefined) {
+      onAborted();
+      socket.destroy();
+      return;
+    }
     const connection = connections.of(request.socket);
     if (connection?.begin(unansweredMax) === false) {
       cutOff(request.socket);
       return;
     }
     response.once("close", () => connection?.end());
-    handler(request, response);
+    if (connection === undefined) handler(request, response);
+    else
+      turns.take(connection, () => {
+        if (!socket.destroyed) handler(request, response);
+      });
   };
 }
 

@@ -1,9 +1,10 @@
 /** What the document says of routes beside what answers are held against in the contract tests. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { limits } from "@codeq/protocol";
+import { reportLimits } from "@codeq/queue";
 import { routes } from "../../start/features.ts";
-import { openApiOf, refusalsOf, templateOf } from "./openapi.ts";
-import { replySchemas } from "./reply-schemas.ts";
+import { openApiOf, refusalsOf, replySchemas, templateOf } from "./openapi.ts";
 
 const api = openApiOf(routes, { version: "1.2.3", isLenient: false });
 
@@ -53,4 +54,9 @@ test("for lenient callers no body forbids further fields", () => {
     );
   assert.ok(bodies(api).includes('"additionalProperties":false'));
   assert.ok(!bodies(lenient).includes("additionalProperties"));
+});
+
+test("the limits of reports are those that the queue keeps", () => {
+  assert.equal(limits.progressCharsMax, reportLimits.textCharsMax);
+  assert.equal(limits.logLinesMax, reportLimits.linesMax);
 });

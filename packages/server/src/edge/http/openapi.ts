@@ -4,10 +4,10 @@
  */
 
 import { type ErrorCode, errors } from "@codeq/protocol";
+import { api, Health, NotLeader, Refused } from "@codeq/protocol/api";
 import { isForAdmins } from "../access/authenticator.ts";
 import { queryOf } from "./calls.ts";
-import type { JsonSchema } from "./json-schema.ts";
-import { ref, replySchemas } from "./reply-schemas.ts";
+import { answerSchemas, type JsonSchema, ref } from "./contract-schema.ts";
 import type { AnyRoute } from "./route.ts";
 
 interface OpenApiOptions {
@@ -40,6 +40,13 @@ interface OpenApiResponse {
 }
 
 const jsonType = "application/json";
+
+/** Readers must ignore unknown fields in answers, because fields are added. */
+export const replySchemas: Readonly<Record<string, JsonSchema>> = answerSchemas(api, [
+  Refused,
+  NotLeader,
+  Health,
+]);
 
 export function openApiOf(routes: readonly AnyRoute[], options: OpenApiOptions): OpenApi {
   const paths: Record<string, Record<string, OpenApiOperation>> = { ...pagePaths };

@@ -19,6 +19,7 @@ import {
   noQuery,
   requestIdOf,
 } from "./calls.ts";
+import { FairTurns } from "./fair-turns.ts";
 import { type HttpLimits, stalledMs } from "./node-server.ts";
 import { type FoundRoute, type PlainRequest, PlainRoutes, readPlain } from "./plain-request.ts";
 import type { AnyRoute, HttpReply } from "./route.ts";
@@ -28,8 +29,11 @@ export interface PlainParts {
   readonly routes: readonly AnyRoute[];
   readonly connections: Connections;
   readonly clock: Clock;
+  readonly turns: FairTurns;
   readonly bodyBytesMax: number;
   readonly limits: HttpLimits;
+  /** Memory of all bytes that arrive behind requests that are being answered. */
+  readonly earlyBytesMax: number;
 }
 
 /** Larger bodies go through Fastify, which parses one large body in each event loop turn. */
@@ -43,6 +47,7 @@ export class PlainConnections {
   readonly #routes: PlainRoutes;
   readonly #open = new Set<PlainConnection>();
   readonly #dates: Dates;
+  readonly #early = new EarlyBytes();
 
   constructor(parts: PlainParts) {
     this.#parts = parts;
@@ -73,6 +78,7 @@ export class PlainConnections {
       ...this.#parts,
       routes: this.#routes,
       dates: this.#dates,
+      early: this.#early,
       leave: () => {
         this.#open.delete(each);
         leave(socket);
@@ -86,6 +92,7 @@ export class PlainConnections {
 interface ConnectionParts extends Omit<PlainParts, "routes"> {
   readonly routes: PlainRoutes;
   readonly dates: Dates;
+  readonly early: EarlyBytes;
   readonly leave: () => void;
   readonly closed: () => void;
 }
@@ -133,8 +140,7 @@ class PlainConnection {
     // The answer could not be sent.
     if (!this.#socket.writable) return;
     if (this.#isAnswering) {
-      this.#early = this.#early === undefined ? bytes : Buffer.concat([this.#early, bytes]);
-      this.#socket.pause();
+      this.#keepEarly(bytes);
       return;
     }
     const request = readPlain(bytes);
@@ -143,8 +149,29 @@ class PlainConnection {
       this.#leave(bytes);
       return;
     }
-    this.#serve(request, found, bytes.subarray(request.bodyAt));
+    this.#isAnswering = true;
+    const body = bytes.subarray(request.bodyAt);
+    // A plain request comes alone, so only refused callers need turns.
+    if (this.#connection === undefined || this.#connection.refusals === 0) {
+      this.#serve(request, found, body);
+    } else {
+      this.#parts.turns.take(this.#connection, () => this.#serve(request, found, body));
+    }
   };
+
+  /** A client that does not wait for its answer makes the server hold what it sends meanwhile. */
+  #keepEarly(bytes: Buffer): void {
+    const { early, earlyBytesMax } = this.#parts;
+    early.bytes += bytes.length;
+    this.#early = this.#early === undefined ? bytes : Buffer.concat([this.#early, bytes]);
+    if (early.bytes > earlyBytesMax) this.#socket.destroy();
+    else this.#socket.pause();
+  }
+
+  #dropEarly(): void {
+    this.#parts.early.bytes -= this.#early?.length ?? 0;
+    this.#early = undefined;
+  }
 
   #isWhole({ bodyAt, bodyBytes }: PlainRequest, bytes: Buffer): boolean {
     const { limits } = this.#parts;
@@ -168,7 +195,6 @@ class PlainConnection {
       identity: undefined,
       admission: undefined,
     };
-    this.#isAnswering = true;
     this.#connection?.begin(Number.POSITIVE_INFINITY);
     const { authorization, "x-role": role } = headers;
     let reply: MaybePromise<HttpReply>;
@@ -207,13 +233,15 @@ class PlainConnection {
       },
       exchange,
     );
-    const { isClosing } = calls;
+    const isRefusedOften = this.#connection !== undefined && FairTurns.isOver(this.#connection);
+    const isClosing = calls.isClosing || isRefusedOften;
     const kept = isClosing
       ? "close"
       : `keep-alive\r\nKeep-Alive: timeout=${limits.keepAliveSeconds}`;
     const head = `${headOf(exchange, reply)}${dates.line()}Connection: ${kept}\r\n\r\n`;
     if (socket.writable) this.#write(head, typeof reply.body === "string" ? reply.body : "");
     if (exchange.identity !== undefined) this.#connection?.release();
+    else this.#connection?.refused();
     this.#connection?.end();
     if (!socket.writable) return;
     if (this.#early !== undefined && !isClosing) {
@@ -253,6 +281,7 @@ class PlainConnection {
     socket.setTimeout(0);
     socket.pause();
     socket.unshift(bytes);
+    this.#dropEarly();
     this.#parts.leave();
     process.nextTick(() => socket.resume());
   }
@@ -312,6 +341,7 @@ class PlainConnection {
   };
 
   readonly #closed = (): void => {
+    this.#dropEarly();
     this.#left();
     this.#parts.closed();
   };
@@ -324,6 +354,11 @@ function headOf({ from, admission }: Exchange, reply: HttpReply): string {
   const headers = headersOf(reply, admission);
   for (const name of Object.keys(headers)) head += `${name}: ${headers[name]}\r\n`;
   return typeof body === "string" ? `${head}content-length: ${Buffer.byteLength(body)}\r\n` : head;
+}
+
+/** Of all connections. */
+class EarlyBytes {
+  bytes = 0;
 }
 
 /** The Date header, rendered once a second. */

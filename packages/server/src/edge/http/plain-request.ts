@@ -43,7 +43,7 @@ const special: ReadonlySet<string> = new Set([
   ...["transfer-encoding", "connection", "proxy-connection", "upgrade", "http2-settings"],
   ...["expect", "content-encoding", "te", "trailer", "cookie"],
   // Rare, and not among the headers that a plain request keeps.
-  "codeq-redirect",
+  ...["codeq-redirect", "codeq-idempotency-mode"],
 ]);
 
 /** Undefined when the bytes are not a plain request. */

@@ -2,10 +2,9 @@
  * Query parameters: the valid values of each, for checking requests and for the OpenAPI document. An unknown
  * parameter is refused, because ignoring a misspelled filter would return more than intended.
  */
-import { limits } from "@codeq/protocol";
 import { closestName } from "../../core/closest-name.ts";
 import { type Refusal, refusal } from "../operation.ts";
-import type { JsonSchema } from "./json-schema.ts";
+import type { JsonSchema } from "./contract-schema.ts";
 
 export interface QueryField {
   readonly about: string;
@@ -16,33 +15,11 @@ export interface QueryField {
 
 export type QueryFields = Readonly<Record<string, QueryField>>;
 
-export function textField(about: string, schema: JsonSchema = {}): QueryField {
-  return { about, schema: { type: "string", ...schema } };
-}
-
-export function numberField(about: string, schema: JsonSchema = {}): QueryField {
-  const mustBe = { pattern: /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i, what: "a number" };
-  return { about, schema: { type: "number", ...schema }, mustBe };
-}
-
-function wholeNumberField(about: string, schema: JsonSchema = {}): QueryField {
-  const mustBe = { pattern: /^-?\d+$/, what: "a whole number" };
-  return { about, schema: { type: "integer", ...schema }, mustBe };
-}
-
-/** Of a listing that is read page by page. */
-export const pageFields: QueryFields = {
-  limit: wholeNumberField(`Number of entries per page (default: ${limits.pageLimitDefault}).`, {
-    minimum: 1,
-    maximum: limits.pageLimitMax,
-  }),
-  after: textField("`next` of the previous page; empty for the first page."),
-};
-
 /** Of every route for administrators. */
-export const tenantField: QueryField = textField(
-  "The tenant to act in, for operators (default: the tenant of the token).",
-);
+export const tenantField: QueryField = {
+  about: "The tenant to act in, for operators (default: the tenant of the token).",
+  schema: { type: "string" },
+};
 
 export function problemOfQuery(
   fields: QueryFields,

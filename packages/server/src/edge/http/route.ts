@@ -6,9 +6,10 @@
 import type { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { LimitState } from "../../core/limiter/limiter.ts";
-import type { Answer, Operation, Refusal } from "../operation.ts";
+import type { Operation, Refusal } from "../operation.ts";
 import { wholeSeconds } from "../refusal-of.ts";
-import type { Shape } from "./json-body.ts";
+import type { JsonSchema } from "./contract-schema.ts";
+import type { ValueReader } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import type { QueryFields } from "./query.ts";
 
@@ -31,7 +32,7 @@ export interface Route<Input, Output> extends RouteDescription {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE" | "PUT";
   readonly path: string;
   readonly operation: Operation<Input, Output>;
-  readonly body?: Shape<unknown>;
+  readonly body?: BodyDescription;
   /** What the text for a body that does not fit begins with. */
   readonly invalidBody?: string;
   /** A request without a body is fine; for lenient callers a body that cannot be used is none. */
@@ -45,8 +46,13 @@ export interface Route<Input, Output> extends RouteDescription {
   readonly isUpload?: true;
   /** The operation may wait for an event, so a caller that leaves has to be noticed. */
   readonly waits?: (input: Input) => boolean;
-  readonly input: (request: HttpRequest) => Answer<Input>;
+  readonly input: (request: HttpRequest) => Input;
   readonly reply: (output: Output, codec: JsonCodec, request: HttpRequest) => HttpReply;
+}
+
+/** How a body is read, and its schema in the OpenAPI document. */
+export interface BodyDescription extends ValueReader<unknown> {
+  readonly schema: JsonSchema;
 }
 
 /** What other programs and readers need to know beside what the server runs on. */
@@ -74,10 +80,6 @@ interface DescribedReply {
 
 // biome-ignore lint/suspicious/noExplicitAny: a table of routes does not look at their inputs.
 export type AnyRoute = Route<any, any>;
-
-export function route<Input, Output>(definition: Route<Input, Output>): Route<Input, Output> {
-  return definition;
-}
 
 export function json(body: string, status = 200): HttpReply {
   return { status, body };

@@ -4,6 +4,7 @@
  * `@codeq/server/config` reads configuration, `@codeq/server/data-dir` reads data directories.
  */
 export { errors, limits } from "@codeq/protocol";
+export { etcdModule, etcdVersion, installedEtcd } from "../../cluster/etcd-program.ts";
 export { developmentToken } from "../../config/choose-auth.ts";
 export {
   configPathEnv,
@@ -14,4 +15,5 @@ export {
 } from "../../config/setting-table.ts";
 export { type Clock, systemClock } from "../../core/clock.ts";
 export { closestName } from "../../core/closest-name.ts";
+export { plannedRuns } from "../../features/schedules/planned-runs.ts";
 export { launchServer, standInFor } from "../../start/launch.ts";

@@ -4,5 +4,6 @@ export { hasDevelopmentToken } from "../../config/choose-auth.ts";
 export { describeConfig } from "../../config/describe.ts";
 export { openFilesAdvice, readOpenFilesMax, streamAddressOf } from "../../config/listeners.ts";
 export { loadConfig } from "../../config/load.ts";
+export { inFlightOf, memoryOf } from "../../config/memory.ts";
 export type { Config } from "../../config/settings.ts";
 export { hostToName, urlOf } from "../../start/welcome.ts";

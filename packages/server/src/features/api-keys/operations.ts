@@ -1,5 +1,5 @@
 /**
- * API keys of the caller's tenant, or of all tenants. Nobody can grant what they do not have: only operators create
+ * API keys of the caller's tenant, or of all tenants. A caller can grant only what it has: only operators create
  * keys of operators, and a creator that is limited to some commands creates keys for those. An admin may
  * grant every scope of tasks, whatever scopes its own token has, because deciding who works in the tenant is
  * the purpose of the role. When a revocation is answered, the key is refused everywhere: its streams have been ended,
@@ -12,12 +12,12 @@ import { isApiKeyId } from "../../edge/access/api-key-text.ts";
 import type { CreatedApiKey, KnownApiKey } from "../../edge/access/api-keys.ts";
 import {
   anyEventType,
+  askedTenant,
   createScope,
   hiddenPayloadsScope,
   type Identity,
   workerScopes,
 } from "../../edge/access/identity.ts";
-import { askedTenant } from "../../edge/asked-tenant.ts";
 import { auditEventOf } from "../../edge/audit/audit-record.ts";
 import { bind, type InputOf } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";

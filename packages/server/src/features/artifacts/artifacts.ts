@@ -8,7 +8,7 @@ import type { Readable } from "node:stream";
 import { limits } from "@codeq/protocol";
 import type { Artifact, TaskId, TenantId } from "@codeq/queue";
 import type { Config } from "../../config/settings.ts";
-import type { Queue } from "../../core/broker/queue.ts";
+import type { Broker } from "../../core/broker/broker.ts";
 import type { References } from "../../core/broker/verbs.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
@@ -331,13 +331,13 @@ function shown(name: string): string {
  * It runs after a start and from time to time, in the background.
  */
 export function collectArtifacts(parts: {
-  readonly queue: Queue;
+  readonly broker: Broker;
   readonly artifacts: Artifacts;
   readonly config: Config;
   readonly clock: Clock;
   readonly logger: Logger;
 }): Job {
-  const { queue, artifacts, clock, logger, config } = parts;
+  const { broker, artifacts, clock, logger, config } = parts;
   const everyMs = config.artifactSweepSeconds * 1000;
   let nextMs: number | undefined = clock.monotonicMs();
   return {
@@ -346,7 +346,7 @@ export function collectArtifacts(parts: {
     runOnce: async () => {
       nextMs = everyMs > 0 ? clock.monotonicMs() + everyMs : undefined;
       artifacts
-        .collect((id) => queue.artifactsOf(id))
+        .collect((id) => broker.artifactsOf(id))
         .then((removed) => {
           if (removed > 0) logger.info("artifacts without a result were removed", { removed });
         })

@@ -1,7 +1,9 @@
 /** A file of a result: all of it, a part of it, or a link to it. */
 import type { Readable } from "node:stream";
+import { api } from "@codeq/protocol/api";
 import type { Artifact, TaskId } from "@codeq/queue";
-import { type Answer, type Operation, refusal } from "../../edge/operation.ts";
+import { bindByHand } from "../../edge/bind.ts";
+import { type Answer, refusal } from "../../edge/operation.ts";
 import { wholeId } from "../../edge/whole-id.ts";
 import type { ByteRange } from "./artifact-provider.ts";
 
@@ -21,15 +23,16 @@ export type DownloadedArtifact =
       readonly isPart: boolean;
     };
 
-export const downloadArtifact: Operation<DownloadArtifactInput<TaskId>, DownloadedArtifact> = {
-  name: "download_artifact",
-  access: "either",
-  scope: undefined,
+export const downloadArtifact = bindByHand(api.artifacts.downloadArtifact, {
   showsPayloads: true,
-  run: async ({ queue, artifacts }, call, { id, name, range: asked }) => {
+  run: async (
+    { broker, artifacts },
+    call,
+    { id, name, range: asked }: DownloadArtifactInput<TaskId>,
+  ): Promise<Answer<DownloadedArtifact>> => {
     const { tenantId } = call.identity;
-    if ((await queue.get(tenantId, id)) === undefined) return refusal("task_not_found");
-    const result = await queue.result(tenantId, id);
+    if ((await broker.get(tenantId, id)) === undefined) return refusal("task_not_found");
+    const result = await broker.result(tenantId, id);
     const artifact = result?.artifacts.find((each) => each.name === name && isOurs(each));
     if (artifact === undefined) return refusal("artifact_not_found");
     const link = await artifacts.link(id, artifact);
@@ -42,20 +45,17 @@ export const downloadArtifact: Operation<DownloadArtifactInput<TaskId>, Download
     if (content === undefined) return refusal("artifact_not_found");
     return { ok: true, value: { artifact, content, range, isPart: part.value !== undefined } };
   },
-};
+});
 
 /** The same for administrators, who may name another tenant and shorten the id. */
-export const downloadAnyArtifact: Operation<DownloadArtifactInput<string>, DownloadedArtifact> = {
-  name: "download_any_artifact",
-  access: "viewer",
-  scope: undefined,
+export const downloadAnyArtifact = bindByHand(api.artifacts.downloadAnyArtifact, {
   showsPayloads: true,
-  audit: { of: "other tenants", target: ({ id, name }) => `${id} ${name}` },
-  run: async (server, call, input) => {
+  run: async (server, call, input: DownloadArtifactInput<string>) => {
     const id = await wholeId(server, call, input.id);
     return id.ok ? downloadArtifact.run(server, call, { ...input, id: id.value }) : id;
   },
-};
+  audit: { of: "other tenants", target: ({ id, name }) => `${id} ${name}` },
+});
 
 /** Whether the server stores the file; otherwise the artifact is a link. */
 function isOurs({ sha256 }: Artifact): boolean {

@@ -3,17 +3,19 @@
  * result if the same attempt submits one; if another worker gets the task, the file is removed.
  */
 import { FaultError } from "@codeq/engine";
+import { api } from "@codeq/protocol/api";
 import type { Artifact } from "@codeq/queue";
 import type { OwnedTask, TaskRefusal } from "../../core/broker/verbs.ts";
 import { workerIdOf } from "../../edge/access/identity.ts";
+import { bindByHand } from "../../edge/bind.ts";
 import {
   type Answer,
   type Call,
-  type Operation,
+  type OwnedTaskInput,
+  ownedTask,
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { type OwnedTaskInput, ownedTask } from "../../edge/owned-task.ts";
 import { isUnknown, overQuota, refusalOf } from "../../edge/refusal-of.ts";
 import { tooLarge } from "./artifacts.ts";
 
@@ -27,29 +29,26 @@ export interface UploadArtifactInput extends OwnedTaskInput {
   readonly content: AsyncIterable<Uint8Array>;
 }
 
-export const uploadArtifact: Operation<UploadArtifactInput, Artifact> = {
-  name: "upload_artifact",
-  access: "worker",
-  scope: "codeq:result",
-  run: async (server, call, input) => {
-    const { artifacts, queue } = server;
+export const uploadArtifact = bindByHand(api.artifacts.uploadArtifact, {
+  run: async (server, call, input: UploadArtifactInput): Promise<Answer<Artifact>> => {
+    const { artifacts, broker } = server;
     const { declaredBytes = 0, name } = input;
     if (declaredBytes > artifacts.bytesMax) {
       return refusal("artifact_too_large", tooLarge(name, artifacts.bytesMax));
     }
     const owned = await ownedBy(server, call, input);
     if (!owned.ok) return owned;
-    const exceeded = await queue.exceededByBytes(call.identity.tenantId, declaredBytes);
+    const exceeded = await broker.exceededByBytes(call.identity.tenantId, declaredBytes);
     if (exceeded !== undefined) return overQuota(server, exceeded);
     const stored = await artifacts.upload(owned.value, input);
     if (!stored.ok) return stored;
     return attach(server, owned.value, stored.value);
   },
-};
+});
 
 /** The task and its worker id, which is the named worker of a stream or the subject of the token. */
 async function ownedBy(
-  { queue }: Server,
+  { broker }: Server,
   { identity }: Call,
   input: UploadArtifactInput,
 ): Promise<Answer<OwnedTask>> {
@@ -57,7 +56,7 @@ async function ownedBy(
   let refused: TaskRefusal = "not_owner";
   for (const workerId of new Set([named, identity.workerId])) {
     const of = ownedTask({ identity: { ...identity, workerId } }, input);
-    const may = await queue.mayFinish(of, "completed");
+    const may = await broker.mayFinish(of, "completed");
     if (typeof may !== "string") {
       return may.isRepeat ? refusal("not_in_progress") : { ok: true, value: of };
     }
@@ -76,7 +75,7 @@ async function attach(
 ): Promise<Answer<Artifact>> {
   let isKept = false;
   try {
-    const attached = await server.queue.attach(of, artifact as Artifact);
+    const attached = await server.broker.attach(of, artifact as Artifact);
     isKept = attached.ok;
     if (!attached.ok) {
       if (attached.code === "quota_exceeded") return overQuota(server, attached.exceeded);

@@ -1,6 +1,6 @@
 /** Lists audit records of the caller's tenant, or of all tenants, newest first. */
 import { api } from "@codeq/protocol/api";
-import { askedTenant } from "../../edge/asked-tenant.ts";
+import { askedTenant } from "../../edge/access/identity.ts";
 import type { AuditRecord } from "../../edge/audit/audit-record.ts";
 import { bind } from "../../edge/bind.ts";
 

@@ -8,7 +8,7 @@ import {
   readBackup as readStore,
   writeBackup,
 } from "../../core/backup/backups.ts";
-import type { Queue } from "../../core/broker/queue.ts";
+import type { Broker } from "../../core/broker/broker.ts";
 import type { Store } from "../../core/store/store.ts";
 import { bind, bindInput } from "../../edge/bind.ts";
 import { refusal, type Server } from "../../edge/operation.ts";
@@ -21,26 +21,26 @@ export interface BackupControl {
 
 const rate = { scope: "admin", operation: "tasks" } as const;
 /** One at a time: two would write the same file. */
-const underWay = new WeakSet<Queue>();
+const underWay = new WeakSet<Broker>();
 
 /** Writes a backup on the machine of the server. */
 export const createBackup = bind(api.backups.createBackup, {
   showsPayloads: true,
   rate,
-  run: async ({ queue, backupControl, config, cluster }, _call, { name, isFull }) => {
+  run: async ({ broker, backupControl, config, cluster }, _call, { name, isFull }) => {
     const elsewhere = cluster === undefined ? undefined : ledElsewhere(cluster.status);
     if (elsewhere !== undefined) return refusal("led_elsewhere", elsewhere);
-    if (underWay.has(queue)) return refusal("backup_under_way");
-    underWay.add(queue);
+    if (underWay.has(broker)) return refusal("backup_under_way");
+    underWay.add(broker);
     try {
       const directory = join(config.backupDir, name);
       const wanted = { directory, store: "control", isFull };
       const store = backupControl?.store;
       const control = store === undefined ? [] : [await writeBackup(store, wanted)];
-      const files = [...control, ...(await queue.backup(wanted))];
+      const files = [...control, ...(await broker.backup(wanted))];
       return { ok: true, value: { directory, files } };
     } finally {
-      underWay.delete(queue);
+      underWay.delete(broker);
     }
   },
   audit: { of: "all", target: ({ name }) => name, detail: ({ files }) => `${files.length} files` },
@@ -82,7 +82,7 @@ type Since = BackupReading["since"];
 const readerBytes = 8;
 
 async function* piecesOf(
-  { queue, backupControl, randomBytes }: Server,
+  { broker, backupControl, randomBytes }: Server,
   since: Since,
 ): AsyncGenerator<Buffer> {
   const control = backupControl?.store;
@@ -91,7 +91,7 @@ async function* piecesOf(
   }
   const id = Buffer.alloc(readerBytes);
   randomBytes(id);
-  yield* queue.readBackup({ reader: id.toString("hex"), since });
+  yield* broker.readBackup({ reader: id.toString("hex"), since });
 }
 
 function sinceOf(text: string): Since {

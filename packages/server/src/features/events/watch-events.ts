@@ -3,38 +3,28 @@
  * with the caller's token, with the server, or when the caller leaves.
  */
 import { type ErrorCode, limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
-import { askedTenant } from "../../edge/asked-tenant.ts";
+import { askedTenant } from "../../edge/access/identity.ts";
+import { bindInput, type InputOf } from "../../edge/bind.ts";
 import {
   type Answer,
   type Call,
-  type Operation,
   type Refusal,
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { type TaskEvent, type TaskEventName, taskEventNames } from "../../telemetry/feed.ts";
+import type { TaskEvent } from "../../telemetry/feed.ts";
 import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
 
-export interface WatchEventsInput {
-  /** Empty for every command. */
-  readonly command: string;
-  /** Names of events, with commas between them; empty for all. */
-  readonly types: string;
-  /** Empty for every task. */
-  readonly task: string;
-  /** `summary` counts events instead of telling each; those of `task` are told all the same. */
-  readonly view: string;
-}
-
-/** What a feed tells. */
+/** The events that a feed reports. */
 export interface FeedWish {
-  /** Events that are told one by one; undefined for none. */
+  /** Events that are reported one by one; undefined for none. */
   readonly wants?: ((event: TaskEvent) => boolean) | undefined;
   readonly isSummary?: boolean;
 }
 
-/** Whoever reads a feed; nothing waits for it. */
+/** The reader of a feed; nothing waits for it. */
 export interface FeedReader {
   /** False when it cannot take the event. */
   readonly hear: (event: TaskEvent) => boolean;
@@ -44,19 +34,16 @@ export interface FeedReader {
   readonly end: (code: ErrorCode) => void;
 }
 
-export const watchEvents: Operation<WatchEventsInput, OpenFeed> = {
-  name: "watch_events",
-  access: "viewer",
-  scope: undefined,
+export const watchEvents = bindInput(api.events.watchEvents, {
   forEveryTenant: true,
-  audit: { of: "other tenants" },
-  run: async (server, call, input) => {
+  run: (server, call, input): Answer<OpenFeed> => {
     const wish = wishOf(input);
     if (!wish.ok) return wish;
     const refused = refusalOfFeed(server, call, wish.value);
     return refused ?? { ok: true, value: new OpenFeed(server, call, wish.value) };
   },
-};
+  audit: { of: "other tenants" },
+});
 
 /** Why no other feed may be opened. */
 export function refusalOfFeed(
@@ -75,13 +62,15 @@ export function refusalOfFeed(
   return isFull ? refusal("too_many_feeds") : undefined;
 }
 
-const beatMs = 15_000;
+/** A reader of a summary notices within seconds that the server hangs; other readers only keep a connection open. */
+const beatMs = { summary: 2000, other: 15_000 };
 
 /** A slot among the feeds, taken until it is closed or ends. */
 export class OpenFeed {
   readonly #server: Server;
   readonly #call: Call;
   readonly #stops: (() => void)[] = [];
+  readonly #beatMs: number;
   #reader: FeedReader | undefined;
   #ended: ErrorCode | undefined;
   #cancelBeat: () => void = () => {};
@@ -90,6 +79,7 @@ export class OpenFeed {
   constructor(server: Server, call: Call, { wants, isSummary = false }: FeedWish) {
     this.#server = server;
     this.#call = call;
+    this.#beatMs = isSummary ? beatMs.summary : beatMs.other;
     const tenantId = askedTenant(call);
     const end = (code: ErrorCode): void => this.#end(code);
     const fed = (isTold: boolean): void => server.events.eventFed(isTold ? "told" : "missed");
@@ -135,14 +125,14 @@ export class OpenFeed {
     reader?.end(code);
   }
 
-  /** The token was revoked, or nobody is there any more. */
+  /** The token was revoked, or the client has disconnected. */
   #cutOff(): void {
     if (this.#call.identity.isRevoked()) this.#end("token_revoked");
     else this.close();
   }
 
   #beatLater(): void {
-    this.#cancelBeat = this.#server.clock.after(beatMs, () => {
+    this.#cancelBeat = this.#server.clock.after(this.#beatMs, () => {
       this.#reader?.beat();
       this.#beatLater();
     });
@@ -160,8 +150,11 @@ export class OpenFeed {
   }
 }
 
+type Wish = InputOf<typeof api.events.watchEvents>;
+
 /** What the caller asked for. */
-function wishOf({ command, types, task, view }: WatchEventsInput): Answer<FeedWish> {
+function wishOf(asked: Wish): Answer<FeedWish> {
+  const { command, types, task, view } = asked;
   const isOne = (event: TaskEvent): boolean => event.taskId === task;
   if (view === "summary") {
     if (command !== "" || types !== "") {
@@ -172,31 +165,19 @@ function wishOf({ command, types, task, view }: WatchEventsInput): Answer<FeedWi
     }
     return { ok: true, value: { isSummary: true, wants: task === "" ? undefined : isOne } };
   }
-  if (view !== "") return refusal("invalid_argument", "invalid 'view' (summary, or leave it away)");
-  const wants = wanted(command, types);
+  const wants = wanted(asked);
   if (!wants.ok || task === "")
     return wants.ok ? { ok: true, value: { wants: wants.value } } : wants;
   return { ok: true, value: { wants: (event) => isOne(event) && wants.value(event) } };
 }
 
-function wanted(command: string, types: string): Answer<(event: TaskEvent) => boolean> {
+function wanted({ command, types }: Wish): Answer<(event: TaskEvent) => boolean> {
   if (command !== "" && !limits.commandPattern.test(command)) return refusal("invalid_command");
-  const names: readonly string[] = types === "" ? taskEventNames : types.split(",");
-  if (!names.every(isEventName)) {
-    const known = taskEventNames.join(", ");
-    return refusal(
-      "invalid_argument",
-      `invalid 'type' (one or more of ${known}, separated by commas)`,
-    );
-  }
-  const events = new Set<TaskEventName>(names);
+  const names = types === "" ? undefined : new Set(types.split(","));
   const queue = queueOf(command);
   return {
     ok: true,
-    value: (event) => events.has(event.event) && (queue === "" || queueOf(event.command) === queue),
+    value: (event) =>
+      names?.has(event.event) !== false && (queue === "" || queueOf(event.command) === queue),
   };
-}
-
-function isEventName(name: string): name is TaskEventName {
-  return taskEventNames.some((each) => each === name);
 }

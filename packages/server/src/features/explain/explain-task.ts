@@ -2,85 +2,57 @@
  * Explains why a task is where it is: the reason, the tasks ahead of it, and an estimate of when it starts.
  * The reason is the decision that a claim would make now.
  */
+import { api, type KeptOf, type TaskExplanation } from "@codeq/protocol/api";
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import type { QueuePause } from "../../core/records/pause-record.ts";
-import {
-  type Ahead,
-  asksFor,
-  type Explained,
-  type WaitingWorker,
-} from "../../core/search/explained.ts";
-import { counted } from "../../edge/counted.ts";
-import { type Operation, refusal, type Server } from "../../edge/operation.ts";
+import { asksFor, type Explained, type WaitingWorker } from "../../core/search/explained.ts";
+import { placeOf } from "../../core/search/task-filter.ts";
+import { bind } from "../../edge/bind.ts";
+import { type Answer, refusal, type Server } from "../../edge/operation.ts";
 import { wholeId } from "../../edge/whole-id.ts";
 
-/** What holds a task; the first that applies, in the order in which a claim would meet them. */
-export const holdRules = [
-  "expired",
-  "delayed",
-  "storage",
-  "lease_quota",
-  "paused",
-  "topic_limit",
-  "no_worker",
-  "no_worker_for_command",
-  "workers_busy",
-  "next",
-  "leased",
-  "dead",
-  "done",
-  "failed",
-] as const;
-
-export interface TaskExplanation {
+/** The explanation of a task, and the task itself. */
+export interface Explanation
+  extends Pick<
+    KeptOf<typeof TaskExplanation>,
+    "rule" | "why" | "ahead" | "startsIn" | "queue" | "workers"
+  > {
   readonly task: Task;
-  readonly rule: (typeof holdRules)[number];
-  /** For people. */
-  readonly why: string;
   readonly pause: QueuePause | undefined;
-  readonly ahead: Ahead | undefined;
-  /** About when it is begun, in seconds from now; undefined when there is nothing to tell from. */
-  readonly startsIn: { readonly fromSeconds: number; readonly toSeconds: number } | undefined;
-  readonly queue: {
-    readonly ready: number;
-    readonly delayed: number;
-    readonly leased: number;
-    /** Attempts that ended in a minute; undefined when none did lately. */
-    readonly endedPerMinute: number | undefined;
-  };
-  readonly workers: {
-    /** Have a claim for its queue that waits. */
-    readonly asking: number;
-    /** Have a stream open, or a claim for whatever. */
-    readonly connected: number;
-  };
 }
 
-export const explainTask: Operation<{ readonly id: TaskId }, TaskExplanation> = {
-  name: "explain_task",
-  access: "either",
-  scope: undefined,
-  run: async (server, call, { id }) => {
+export const explainTask = bind(api.explain.explainTask, {
+  run: async (server, call, { id }): Promise<Answer<Explanation>> => {
     const { tenantId } = call.identity;
-    const explained = await server.queue.explain({ tenantId, id });
+    const explained = await server.broker.explain({ tenantId, id: id as TaskId });
     if (explained === undefined) return refusal("not_found");
     return { ok: true, value: explanationOf(server, explained) };
   },
-};
+  show,
+});
 
 /** The same for administrators, who may name another tenant and cut the id. */
-export const explainAnyTask: Operation<{ readonly id: string }, TaskExplanation> = {
-  name: "explain_any_task",
-  access: "viewer",
-  scope: undefined,
-  audit: { of: "other tenants", target: ({ id }) => id },
-  run: async (server, call, input) => {
+export const explainAnyTask = bind(api.explain.explainAnyTask, {
+  run: async (server, call, input): Promise<Answer<Explanation>> => {
     const id = await wholeId(server, call, input.id);
     return id.ok ? explainTask.run(server, call, { id: id.value }) : id;
   },
-};
+  audit: { of: "other tenants", target: ({ id }) => id },
+  show,
+});
 
-function explanationOf(server: Server, explained: Explained): TaskExplanation {
+function show({ task, pause, ...explanation }: Explanation) {
+  const { id, command, place } = task;
+  const value = { ...explanation, taskId: id, command, place: placeOf(task), paused: pause };
+  if (place.in === "delayed" && task.unique?.isHeld !== true) {
+    return { status: 200, value: { ...value, dueMs: place.dueMs } };
+  }
+  if (place.in !== "leased") return { status: 200, value };
+  const { workerId, sinceMs, untilMs: leaseUntilMs } = place;
+  return { status: 200, value: { ...value, workerId, sinceMs, leaseUntilMs } };
+}
+
+function explanationOf(server: Server, explained: Explained): Explanation {
   const { task, ahead, queue, obstacle } = explained;
   const workers = workersOf(server, task);
   const { rule, why } = ruleOf(server, explained, workers);
@@ -88,7 +60,7 @@ function explanationOf(server: Server, explained: Explained): TaskExplanation {
   return {
     task,
     rule,
-    why,
+    why: why + replacedOf(task),
     pause: obstacle?.rule === "paused" ? obstacle.pause : undefined,
     ahead,
     startsIn: rule === "workers_busy" || rule === "next" ? startsIn(explained) : undefined,
@@ -98,17 +70,14 @@ function explanationOf(server: Server, explained: Explained): TaskExplanation {
       leased: queue.leased,
       endedPerMinute: drain && Math.round(drain.high * 600) / 10,
     },
-    workers: { asking: workers.asking, connected: workers.connected },
+    workers,
   };
 }
 
-interface Workers {
-  readonly asking: number;
-  readonly connected: number;
-}
+type Workers = Explanation["workers"];
 
-function workersOf({ queue, workers }: Server, { tenantId, command }: Task): Workers {
-  const asking: readonly WaitingWorker[] = queue.waitingWorkers(tenantId);
+function workersOf({ broker, workers }: Server, { tenantId, command }: Task): Workers {
+  const asking: readonly WaitingWorker[] = broker.waitingWorkers(tenantId);
   const connected = new Set<string>(asking.map(({ workerId }) => workerId));
   for (const [workerId] of workers.of(tenantId)) connected.add(workerId);
   const name = queueOf(command);
@@ -118,7 +87,13 @@ function workersOf({ queue, workers }: Server, { tenantId, command }: Task): Wor
   };
 }
 
-type Held = Pick<TaskExplanation, "rule" | "why">;
+/** How often later requests with the same unique key have changed the task. */
+function replacedOf({ unique }: Task): string {
+  if (unique === undefined || unique.replaced === 0) return "";
+  return `; it was replaced ${counted(unique.replaced, "time")} since ${utc(unique.sinceMs)}`;
+}
+
+type Held = Pick<Explanation, "rule" | "why">;
 
 function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
   const { task } = explained;
@@ -126,6 +101,13 @@ function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
   switch (place.in) {
     case "delayed":
       if (explained.obstacle?.rule === "expired") return whyExpired(task);
+      if (task.unique?.isHeld === true) {
+        const key = JSON.stringify(task.unique.key);
+        return {
+          rule: "delayed",
+          why: `it waits for the end of the task with its unique key ${key}`,
+        };
+      }
       return { rule: "delayed", why: `it waits for its time, ${utc(place.dueMs)}` };
     case "leased": {
       const cancelled =
@@ -140,6 +122,7 @@ function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
       };
     case "done": {
       if (place.how === "completed") return { rule: "done", why: `${place.workerId} completed it` };
+      if (place.how === "cancelled") return { rule: "cancelled", why: "it was cancelled" };
       return { rule: "failed", why: `it failed: ${task.error}` };
     }
     case "ready":
@@ -154,7 +137,7 @@ function whyReady(server: Server, { task, obstacle, queue }: Explained, workers:
     case "storage":
       return { rule: "storage", why: "the storage takes no changes now; see /healthz" };
     case "lease_quota": {
-      const { limit = 0, current = 0 } = server.queue.exceededByLease(task.tenantId) ?? {};
+      const { limit = 0, current = 0 } = server.broker.exceededByLease(task.tenantId) ?? {};
       const why = `its tenant has ${counted(current, "lease")} of the ${limit} that it may have`;
       return { rule: "lease_quota", why };
     }
@@ -190,7 +173,7 @@ function whyUnclaimed(leased: number, { asking, connected }: Workers): Held {
   return { rule: "no_worker_for_command", why };
 }
 
-function startsIn({ ahead, queue: { drain } }: Explained): TaskExplanation["startsIn"] {
+function startsIn({ ahead, queue: { drain } }: Explained): Explanation["startsIn"] {
   if (ahead === undefined || drain === undefined) return undefined;
   const before = ahead.higher + ahead.older;
   const fromSeconds = Math.round(before / drain.high);
@@ -201,4 +184,9 @@ function startsIn({ ahead, queue: { drain } }: Explained): TaskExplanation["star
 
 function utc(ms: number): string {
   return new Date(ms).toISOString();
+}
+
+/** "1 task", "2 tasks". */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -1,92 +1,60 @@
 /** Explains why a worker gets no tasks: what it asks for, and why each of these queues has no task for it. */
-import { limits } from "@codeq/protocol";
-import type { TenantId, WorkerId } from "@codeq/queue";
-import type { QueueCounts } from "../../core/broker/queue.ts";
+import { api, type KeptOf, type WorkerExplanation } from "@codeq/protocol/api";
+import type { TenantId } from "@codeq/queue";
+import type { QueueCounts } from "../../core/broker/broker.ts";
 import type { PausedQueue } from "../../core/records/pause-record.ts";
 import type { WaitingWorker } from "../../core/search/explained.ts";
+import { bind } from "../../edge/bind.ts";
 import type { ConnectedWorker } from "../../edge/connected-workers.ts";
-import { counted } from "../../edge/counted.ts";
-import { type Operation, refusal, type Server } from "../../edge/operation.ts";
+import { type Answer, refusal, type Server } from "../../edge/operation.ts";
+import { counted } from "./explain-task.ts";
 
-export const workerRules = [
-  "not_asking",
-  "lease_quota",
-  "no_work",
-  "paused",
-  "topic_limit",
-  "work_is_near",
-] as const;
-export const queueRules = ["empty", "delayed", "paused", "topic_limit", "ready"] as const;
-
-export interface WorkerExplanation {
-  readonly workerId: string;
-  readonly rule: (typeof workerRules)[number];
-  /** For people. */
-  readonly why: string;
-  readonly connected: ConnectedWorker | undefined;
-  readonly leases: number;
-  /** Its claims that wait. */
-  readonly claims: number;
-  /** What it asks for; undefined for every queue of the tenant. */
-  readonly asksFor: readonly string[] | undefined;
-  /** The queues that it asks for and that have tasks or are paused; the first ones. */
-  readonly queues: readonly ExplainedQueue[];
-}
-
-export interface ExplainedQueue {
-  readonly queue: string;
-  readonly rule: (typeof queueRules)[number];
-  readonly ready: number;
-  readonly delayed: number;
-  readonly leased: number;
-  readonly pause: PausedQueue | undefined;
-}
+type Explanation = KeptOf<typeof WorkerExplanation>;
+type ExplainedQueue = Explanation["queues"][number];
 
 const queuesShownMax = 100;
 
-export const explainWorker: Operation<{ readonly workerId: string }, WorkerExplanation> = {
-  name: "explain_worker",
-  access: "viewer",
-  scope: undefined,
-  audit: { of: "other tenants", target: ({ workerId }) => workerId },
-  run: async (server, call, { workerId }) => {
-    if (workerId.length > limits.tokenCharsMax) return refusal("not_found");
+export const explainWorker = bind(api.explain.explainWorker, {
+  run: async (server, call, { workerId }): Promise<Answer<Explanation>> => {
     const { tenantId } = call.identity;
-    const asking = server.queue.waitingWorkers(tenantId).find((each) => each.workerId === workerId);
-    const connected = new Map(server.workers.of(tenantId)).get(workerId as WorkerId);
-    const held = (await server.queue.leasesOf(tenantId)).workers;
+    const asking = server.broker
+      .waitingWorkers(tenantId)
+      .find((each) => each.workerId === workerId);
+    const connected = new Map<string, ConnectedWorker>(server.workers.of(tenantId)).get(workerId);
+    const held = (await server.broker.leasesOf(tenantId)).workers;
     const leases = held.find((each) => each.workerId === workerId)?.leases ?? 0;
     if (asking === undefined && connected === undefined && leases === 0)
       return refusal("not_found");
     const queues = asking === undefined ? [] : await queuesOf(server, tenantId, asking);
-    const quota = server.queue.exceededByLease(tenantId);
-    const known = { asking, queues, quota, leases };
+    const quota = server.broker.exceededByLease(tenantId);
     return {
       ok: true,
       value: {
         workerId,
-        ...ruleOf(known),
-        connected,
+        ...ruleOf({ asking, queues, quota, leases }),
         leases,
         claims: asking?.claims ?? 0,
-        asksFor: asking?.queues,
+        streams: connected?.streams ?? 0,
+        connectedMs: connected?.sinceMs,
+        asksFor: asking && (asking.queues ?? "all"),
         queues: queues.slice(0, queuesShownMax),
       },
     };
   },
-};
+  audit: { of: "other tenants", target: ({ workerId }) => workerId },
+});
 
 async function queuesOf(
-  { queue }: Server,
+  { broker }: Server,
   tenantId: TenantId,
   { queues: asked }: WaitingWorker,
 ): Promise<readonly ExplainedQueue[]> {
   const known = new Map<string, QueueCounts>();
-  for (const each of await queue.queuesOf(tenantId, false)) known.set(each.queue, each);
+  for (const each of await broker.queuesOf(tenantId, false)) known.set(each.queue, each);
   const pauses = new Map<string, PausedQueue>();
-  for (const each of await queue.pausesOf(tenantId)) pauses.set(each.queue, each);
+  for (const each of await broker.pausesOf(tenantId)) pauses.set(each.queue, each);
   const limits = new Map<string, number>();
-  for (const { name, policy } of await queue.topicsOf(tenantId)) {
+  for (const { name, policy } of await broker.topicsOf(tenantId)) {
     if (policy.maxConsumers > 0) limits.set(name, policy.maxConsumers);
   }
   const names = asked ?? [...known.keys()];
@@ -103,7 +71,7 @@ function explained(
 ): ExplainedQueue {
   const ready = (of?.counts.ready ?? []).reduce((sum, count) => sum + count, 0);
   const { delayed = 0, leased = 0 } = of?.counts ?? {};
-  const shown = { queue, ready, delayed, leased, pause };
+  const shown = { queue, ready, delayed, leased, paused: pause };
   if (pause !== undefined) return { ...shown, rule: "paused" };
   if (ready === 0) return { ...shown, rule: delayed > 0 ? "delayed" : "empty" };
   return { ...shown, rule: leased < leasedMax ? "ready" : "topic_limit" };
@@ -114,7 +82,7 @@ function ruleOf(known: {
   readonly queues: readonly ExplainedQueue[];
   readonly quota: { readonly limit: number; readonly current: number } | undefined;
   readonly leases: number;
-}): Pick<WorkerExplanation, "rule" | "why"> {
+}): Pick<Explanation, "rule" | "why"> {
   const { asking, queues, quota, leases } = known;
   if (asking === undefined) {
     const busy = leases === 0 ? "" : `; it is busy with ${counted(leases, "task")}`;

@@ -24,13 +24,13 @@ const rate = { scope: "admin", operation: "tasks" } as const;
 
 export const listFailureGroups = bind(api.failures.listFailureGroups, {
   rate,
-  run: async ({ queue, clock }, call, { after, ...input }) => {
+  run: async ({ broker, clock }, call, { after, ...input }) => {
     const hidden = problemOfSearch(call, input);
     if (hidden !== undefined) return hidden;
     const filter = readFilter(input);
     if (!filter.ok) return filter;
     const { place } = filter.value;
-    if (place !== undefined && place !== "dead" && place !== "failed") {
+    if (place !== undefined && !["failure", "dead", "failed"].includes(place)) {
       return refusal("invalid_argument", "invalid 'place': failures are dead or failed");
     }
     if (after !== "" && !isCursor(after)) {
@@ -39,9 +39,9 @@ export const listFailureGroups = bind(api.failures.listFailureGroups, {
     const { tenantId } = call.identity;
     const nowMs = clock.nowMs();
     const wanted = { tenantId, filter: filter.value, after, trendEndMs: nowMs };
-    const found = await queue.failureGroups(wanted);
+    const found = await broker.failureGroups(wanted);
     if (found === undefined) return refusal("overloaded");
-    const triaged = new Map((await queue.triageOf(tenantId)).map((each) => [each.group, each]));
+    const triaged = new Map((await broker.triageOf(tenantId)).map((each) => [each.group, each]));
     const groups = found.groups.map(({ fingerprint, dead, queues, example, ...group }) => {
       const triage = triaged.get(fingerprint);
       const commands = Object.entries(queues).map(([command, count]) => ({ command, count }));
@@ -65,25 +65,25 @@ export const listFailureGroups = bind(api.failures.listFailureGroups, {
 
 export const triageFailureGroup = bind(api.failures.triageFailureGroup, {
   rate,
-  run: async ({ queue, clock }, call, wanted): Promise<Answer<TriagedGroup>> => {
+  run: async ({ broker, clock }, call, wanted): Promise<Answer<TriagedGroup>> => {
     const { id: group, state, snoozeSeconds, reason } = wanted;
     const { tenantId, subject } = call.identity;
     if (state === "open") {
-      await queue.setTriage(tenantId, group, undefined);
+      await broker.setTriage(tenantId, group, undefined);
       return { ok: true, value: { id: group, state } };
     }
     if ((state === "snoozed") !== (snoozeSeconds !== undefined)) {
       return refusal("invalid_argument", "'snoozeSeconds' is required for snoozed, and only there");
     }
-    const others = (await queue.triageOf(tenantId)).filter((each) => each.group !== group);
+    const others = (await broker.triageOf(tenantId)).filter((each) => each.group !== group);
     // The oldest decision makes room.
     for (const each of oldest(others, others.length + 1 - limits.triagePerTenantMax)) {
-      await queue.setTriage(tenantId, each.group, undefined);
+      await broker.setTriage(tenantId, each.group, undefined);
     }
     const atMs = clock.nowMs();
     const untilMs = snoozeSeconds === undefined ? 0 : atMs + snoozeSeconds * 1000;
     const triage: Triage = { group, state, by: subject, atMs, untilMs, reason };
-    await queue.setTriage(tenantId, group, triage);
+    await broker.setTriage(tenantId, group, triage);
     return { ok: true, value: { id: group, state, triage } };
   },
   audit: {

@@ -10,21 +10,22 @@
  */
 import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
-import { queueOf, type Task, type TaskId, type TenantId } from "@codeq/queue";
-import type { Queue } from "../../core/broker/queue.ts";
+import type { TaskId, TenantId } from "@codeq/queue";
+import type { Broker } from "../../core/broker/broker.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type ControlRecords, changeIn, idIn } from "../../core/control/control-records.ts";
 import type { ControlListener, ControlStore } from "../../core/control/control-store.ts";
 import type { Acted, TaskAction } from "../../core/search/task-actions.ts";
-import type { TaskFilter } from "../../core/search/task-filter.ts";
 import type { RecordText } from "../../core/store/store.ts";
 import type { Job } from "../../core/sweeps/ticker.ts";
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
 import { type AuditEvent, auditEventOf } from "../../edge/audit/audit-record.ts";
 import type { ConnectedWorkers } from "../../edge/connected-workers.ts";
+import { countPage } from "./count-tasks.ts";
 import {
   type BulkJob,
   expectedJob,
+  isMeant,
   type JobAction,
   type JobPiece,
   jobRecords,
@@ -41,12 +42,12 @@ const lookMs = 1000;
 
 export type NewJob = Pick<
   BulkJob,
-  "tenantId" | "action" | "filter" | "asked" | "perSecond" | "canary" | "by"
+  "tenantId" | "action" | "filter" | "asked" | "perSecond" | "canary" | "by" | "total"
 >;
 
 interface BulkJobsParts {
   readonly store: ControlStore;
-  readonly queue: Queue;
+  readonly broker: Broker;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly workers: Pick<ConnectedWorkers, "tellCancelled">;
@@ -58,7 +59,7 @@ export class BulkJobs implements ControlListener {
   /** Called with a job that has ended, once that is durable. */
   onEnded: (job: BulkJob) => Promise<void> = () => Promise.resolve();
   readonly #store: ControlStore;
-  readonly #queue: Queue;
+  readonly #broker: Broker;
   readonly #clock: Clock;
   readonly #workers: BulkJobsParts["workers"];
   readonly #ids: TaskIds;
@@ -67,12 +68,12 @@ export class BulkJobs implements ControlListener {
   readonly #dueMs: Map<string, number> = new Map();
   /** Pieces that a process before this one may have done in part. */
   readonly #resumed: Set<string> = new Set();
-  /** New ones that nobody knows of yet. */
+  /** New jobs that are not stored yet. */
   #beingWritten = 0;
 
   private constructor(parts: BulkJobsParts) {
     this.#store = parts.store;
-    this.#queue = parts.queue;
+    this.#broker = parts.broker;
     this.#clock = parts.clock;
     this.#workers = parts.workers;
     this.#ids = new TaskIds(parts.randomBytes);
@@ -146,6 +147,9 @@ export class BulkJobs implements ControlListener {
       after: "",
       isLookedThrough: false,
       piece: undefined,
+      counted: 0,
+      countedTo: "",
+      workedMs: 0,
       matched: 0,
       changed: 0,
       failed: 0,
@@ -198,63 +202,120 @@ export class BulkJobs implements ControlListener {
 
   async #step(id: string): Promise<void> {
     const job = this.#jobs.get(id);
-    // Somebody may have paused or aborted it while those before it had their turn.
+    // The job may have been paused or aborted while earlier jobs ran.
     if (job?.state !== "running") return;
     const { piece } = job;
     if (piece === undefined) {
+      if (job.total === undefined && job.action.kind !== "backfill") return this.#count(job);
       return job.isLookedThrough ? this.#end(job, { state: "done" }) : this.#take(job);
     }
     if (!piece.isActedOn) return this.#act(job, piece);
     return this.#look(job, piece);
   }
 
+  /** Counts before the first task is changed, where no counter knew how many tasks match. */
+  async #count(job: BulkJob): Promise<void> {
+    const page = await countPage(this.#broker, job, job.countedTo);
+    if (page === undefined) {
+      this.#plan(job.id, lookMs);
+      return;
+    }
+    const counted = job.counted + page.matched;
+    const { next } = page;
+    await this.#advance(
+      job,
+      next === undefined ? { total: counted } : { counted, countedTo: next },
+    );
+    this.#plan(job.id, 0);
+  }
+
   /** Writes down which tasks are next. */
   async #take(job: BulkJob): Promise<void> {
-    const { tenantId, after, canary } = job;
-    const filter = filterOf(job);
+    const { tenantId, filter, after, canary, action } = job;
+    if (action.kind === "backfill") return this.#takeInstants(job, action);
     const limit =
       canary === undefined ? Math.min(pieceTasks, job.perSecond) : stageSize(job, canary);
-    const page = await this.#queue.find({ tenantId, filter, order: "oldest", after, limit });
+    const page = await this.#broker.find({ tenantId, filter, order: "oldest", after, limit });
     if (page === undefined) {
       this.#plan(job.id, lookMs);
       return;
     }
     const ids = page.tasks.filter((task) => isMeant(task, job.action)).map(({ id }) => id);
+    const matched = job.matched + ids.length;
+    const isLookedThrough = page.next === undefined;
     await this.#advance(job, {
       after: page.next ?? after,
-      isLookedThrough: page.next === undefined,
-      matched: job.matched + ids.length,
+      isLookedThrough,
+      matched,
+      // Tasks may have left since they were counted, or come.
+      total: isLookedThrough ? matched : Math.max(job.total ?? 0, matched),
       piece: ids.length === 0 ? undefined : pieceOf(ids),
     });
     this.#plan(job.id, 0);
   }
 
+  /** The same for a backfill: nominal instants that have no task. */
+  async #takeInstants(job: BulkJob, { schedule: id, fromMs, untilMs }: Backfill): Promise<void> {
+    const { tenantId, after } = job;
+    const afterMs = after === "" ? fromMs - 1 : Number(after);
+    const limit = Math.min(pieceTasks, job.perSecond);
+    const found = await this.#broker.schedules.missing(
+      { tenantId, id },
+      { afterMs, untilMs, limit },
+    );
+    const ids = found.instants.map((ms) => String(ms) as TaskId);
+    const matched = job.matched + ids.length;
+    const isLookedThrough = found.nextMs === undefined;
+    await this.#advance(job, {
+      after: String(found.nextMs ?? untilMs),
+      isLookedThrough,
+      matched,
+      total: isLookedThrough ? matched : undefined,
+      piece: ids.length === 0 ? undefined : pieceOf(ids),
+    });
+    this.#plan(job.id, 0);
+  }
+
+  async #actOn(job: BulkJob, ids: readonly TaskId[]): Promise<readonly (Acted | Created)[]> {
+    const { tenantId, action } = job;
+    if (action.kind !== "backfill") {
+      const wanted = actionOf(action, job);
+      return Promise.all(ids.map((id) => this.#broker.act({ tenantId, id }, wanted)));
+    }
+    const of = { tenantId, id: action.schedule };
+    const created = await this.#broker.schedules.backfill(of, ids.map(Number));
+    return created.map((code) =>
+      // An instant without a task got one since it was taken: from the process before this one.
+      code === "created" || code === "already_ran" ? { ok: true } : { ok: false, code },
+    );
+  }
+
   async #act(job: BulkJob, { ids, size, before = [] }: JobPiece): Promise<void> {
-    const { tenantId } = job;
-    const action = actionOf(job);
     const startedMs = this.#clock.monotonicMs();
-    const acted = await Promise.all(ids.map((id) => this.#queue.act({ tenantId, id }, action)));
+    const acted = await this.#actOn(job, ids);
     const wasBegun = this.#resumed.delete(job.id);
     const failures: { id: TaskId; code: string }[] = [];
     const changed: TaskId[] = [];
     const left: TaskId[] = [];
     for (const [at, answer] of acted.entries()) {
       const id = ids[at] as TaskId;
-      if (answer.ok) this.#tellWorker(job, answer.task);
+      this.#tellWorker(job, answer);
       if (answer.ok || isDone(answer, job, wasBegun)) changed.push(id);
       else if (answer.code === "quota_exceeded") left.push(id);
       else failures.push({ id, code: answer.code === "task_unknown" ? "not_found" : answer.code });
     }
+    const tookMs = this.#clock.monotonicMs() - startedMs;
+    const paceMs = (size * 1000) / job.perSecond;
     const watched = job.canary === undefined ? [] : [...before, ...changed];
     await this.#advance(job, {
       piece: left.length > 0 ? { ...pieceOf(left), before: watched } : stageOf(watched),
+      workedMs: job.workedMs + Math.max(tookMs, paceMs),
       changed: job.changed + changed.length,
       failed: job.failed + failures.length,
       failures: [...job.failures, ...failures].slice(0, failuresKept),
     });
     if (left.length > 0) await this.#pauseForQuota(job);
-    const tookMs = this.#clock.monotonicMs() - startedMs;
-    this.#plan(job.id, Math.max(0, (size * 1000) / job.perSecond - tookMs));
+    this.#plan(job.id, Math.max(0, paceMs - (this.#clock.monotonicMs() - startedMs)));
   }
 
   async #pauseForQuota(job: BulkJob): Promise<void> {
@@ -264,23 +325,25 @@ export class BulkJobs implements ControlListener {
   }
 
   /** At once, on its streams, that it should stop. */
-  #tellWorker({ action }: BulkJob, { id, tenantId, place }: Task): void {
-    if (action.kind !== "cancel" || place.in !== "leased") return;
+  #tellWorker({ action }: BulkJob, answer: Acted | Created): void {
+    if (action.kind !== "cancel" || !answer.ok || !("task" in answer)) return;
+    const { id, tenantId, place } = answer.task;
+    if (place.in !== "leased") return;
     this.#workers.tellCancelled(tenantId, place.workerId, id);
   }
 
-  /** What became of the tasks of a stage. */
+  /** Counts how the tasks of a stage ended. */
   async #look(job: BulkJob, piece: JobPiece): Promise<void> {
-    const places = await this.#queue.placesOf(job.tenantId, piece.ids);
+    const places = await this.#broker.placesOf(job.tenantId, piece.ids);
     const count = (...wanted: string[]): number =>
       places.filter((place) => wanted.includes(place)).length;
     const succeeded = piece.succeeded + count("done", "gone");
-    const failedAgain = piece.failedAgain + count("dead", "failed");
+    const failedAgain = piece.failedAgain + count("dead", "failed", "cancelled");
     const ids = piece.ids.filter((_, at) =>
       ["ready", "delayed", "leased"].includes(places[at] as string),
     );
-    const { failurePercentMax } = job.canary ?? { failurePercentMax: 100 };
-    const isTooMuch = (failedAgain * 100) / piece.size > failurePercentMax;
+    const { failurePercent } = job.canary ?? { failurePercent: 100 };
+    const isTooMuch = (failedAgain * 100) / piece.size > failurePercent;
     if (isTooMuch) {
       const reason = `${failedAgain} of ${piece.size} replayed tasks failed again; ${await this.#left(job)}`;
       await this.#end(job, { state: "stopped", reason, piece: undefined });
@@ -296,16 +359,15 @@ export class BulkJobs implements ControlListener {
 
   /** What is left of the tasks that match. */
   async #left(job: BulkJob): Promise<string> {
-    const { tenantId } = job;
-    const filter = filterOf(job);
+    const { tenantId, filter } = job;
     const wanted = { tenantId, filter, order: "oldest", after: "", limit: leftMax } as const;
-    const page = await this.#queue.find(wanted);
+    const page = await this.#broker.find(wanted);
     if (page === undefined) return "the others are left";
     const more = page.next === undefined ? "" : "more than ";
-    return `${more}${page.tasks.length} dead letters are left`;
+    return `${more}${page.tasks.length} failures are left`;
   }
 
-  /** Unless somebody has paused or aborted it meanwhile. */
+  /** Ends the job unless it was paused or aborted meanwhile. */
   async #end(job: BulkJob, ended: Partial<BulkJob>): Promise<void> {
     const written = await this.#update(job.id, (current) =>
       current.state === "running" && isSameStep(current, job) ? ended : undefined,
@@ -314,8 +376,8 @@ export class BulkJobs implements ControlListener {
   }
 
   /**
-   * Writes what came of a step. Somebody may have paused the job meanwhile, and what is not given stays
-   * as it is by then; a node that took over may have gone on with it, and then this step counts for nothing.
+   * Writes the progress of a step. The job may have been paused meanwhile: fields that are not given keep the value
+   * that they have then. If another node has taken over the job, this step is discarded.
    */
   async #advance(job: BulkJob, changed: Partial<Omit<BulkJob, "state">>): Promise<void> {
     const written = await this.#update(job.id, (current) =>
@@ -365,27 +427,6 @@ export function endOfJob({
   };
 }
 
-/** Whether the action can do anything to a task where it is. */
-export function isMeant({ place, command }: Task, action: JobAction): boolean {
-  const hasEnded = place.in === "dead" || place.in === "done";
-  switch (action.kind) {
-    case "replay":
-      return place.in === "dead";
-    case "delete":
-      return hasEnded;
-    case "cancel":
-      return !hasEnded;
-    case "move": {
-      const isWaiting = place.in === "ready" || place.in === "delayed";
-      return isWaiting && queueOf(command) !== queueOf(action.command);
-    }
-  }
-}
-
-function filterOf({ filter }: BulkJob): TaskFilter {
-  return filter as TaskFilter;
-}
-
 function isOpen({ state }: BulkJob): boolean {
   return state === "running" || state === "paused";
 }
@@ -401,10 +442,19 @@ function stageOf(ids: readonly TaskId[]): JobPiece | undefined {
 }
 
 function isSameStep(one: BulkJob, other: BulkJob): boolean {
-  return one.after === other.after && JSON.stringify(one.piece) === JSON.stringify(other.piece);
+  const step = ({ after, countedTo, total, piece }: BulkJob): string =>
+    JSON.stringify([after, countedTo, total, piece]);
+  return step(one) === step(other);
 }
 
-function actionOf({ action, id }: BulkJob): TaskAction {
+type Backfill = Extract<JobAction, { readonly kind: "backfill" }>;
+
+/** Whether a task was created. */
+type Created =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly code: "schedule_not_found" | "quota_exceeded" };
+
+function actionOf(action: Exclude<JobAction, Backfill>, { id }: BulkJob): TaskAction {
   switch (action.kind) {
     case "replay":
       return { kind: "replay", job: id };
@@ -416,7 +466,11 @@ function actionOf({ action, id }: BulkJob): TaskAction {
 }
 
 /** Whether it was done before: by this job, as the task says, or by the process before this one. */
-function isDone(answer: Acted & { ok: false }, { action }: BulkJob, wasBegun: boolean): boolean {
+function isDone(
+  answer: (Acted | Created) & { ok: false },
+  { action }: BulkJob,
+  wasBegun: boolean,
+): boolean {
   if (answer.code === "already_done") return true;
   if (!wasBegun) return false;
   return (

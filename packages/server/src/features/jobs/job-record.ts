@@ -3,10 +3,12 @@
  * begins, so that after a crash it is known what may have been done already.
  */
 import { put, remove } from "@codeq/engine";
-import type { TaskId, TenantId } from "@codeq/queue";
+import type { Job, KeptOf } from "@codeq/protocol/api";
+import { isFailure, queueOf, type Task, type TaskId, type TenantId } from "@codeq/queue";
 import type { RecordKind } from "../../core/control/control-records.ts";
-import { parseRecord } from "../../core/records/parse-record.ts";
+import type { TaskFilter } from "../../core/search/task-filter.ts";
 import { jobKey, jobsPrefix } from "../../core/store/keys.ts";
+import { parseRecord } from "../../core/store/row-of.ts";
 import type { RecordText, RecordWrite } from "../../core/store/store.ts";
 
 export type JobAction =
@@ -14,18 +16,18 @@ export type JobAction =
   | { readonly kind: "delete" }
   | { readonly kind: "cancel"; readonly graceMs: number }
   /** Moves tasks to another queue. */
-  | { readonly kind: "move"; readonly command: string };
+  | { readonly kind: "move"; readonly command: string }
+  /** Creates tasks of a schedule for nominal instants, which stand for the ids of tasks in the pieces of the job. */
+  | {
+      readonly kind: "backfill";
+      readonly schedule: string;
+      readonly fromMs: number;
+      readonly untilMs: number;
+    };
 
-/** `stopped`: the job stopped itself, because too many tasks failed again. */
-export type JobState = "running" | "paused" | "done" | "aborted" | "stopped";
-
+type Shown = KeptOf<typeof Job>;
 /** Replays few tasks first, and more when enough of them succeed. */
-export interface Canary {
-  readonly first: number;
-  readonly factor: number;
-  /** The job stops when more tasks of a stage fail. */
-  readonly failurePercentMax: number;
-}
+export type Canary = Omit<NonNullable<Shown["canary"]>, "stage">;
 
 export interface JobPiece {
   readonly ids: readonly TaskId[];
@@ -39,32 +41,42 @@ export interface JobPiece {
   readonly failedAgain: number;
 }
 
-export interface BulkJob {
-  readonly id: string;
+export interface BulkJob extends Omit<Shown, "action" | "moveTo" | "canary" | "etaSeconds"> {
   readonly tenantId: TenantId;
   readonly action: JobAction;
-  /** The filter of the broker, which is opaque here. */
-  readonly filter: object;
-  /** The filter as the caller wrote it. */
-  readonly asked: Readonly<Record<string, string | undefined>>;
-  readonly perSecond: number;
+  /** What was asked for, as the broker has it. */
+  readonly filter: TaskFilter;
   readonly canary: Canary | undefined;
-  readonly by: string;
-  readonly createdMs: number;
-  readonly updatedMs: number;
-  readonly state: JobState;
-  /** Why it is paused or has ended; empty while it runs. */
-  readonly reason: string;
   /** All tasks up to this id were visited. */
   readonly after: string;
   /** Whether there are no more tasks behind it. */
   readonly isLookedThrough: boolean;
   readonly piece: JobPiece | undefined;
-  readonly matched: number;
-  readonly changed: number;
-  readonly failed: number;
-  /** The first tasks that could not be changed. */
-  readonly failures: readonly { readonly id: TaskId; readonly code: string }[];
+  /** While `total` is not known: how many match up to this id. */
+  readonly counted: number;
+  readonly countedTo: string;
+  /** How long the tasks so far have taken, without pauses. */
+  readonly workedMs: number;
+}
+
+/** Whether the action can do anything to a task where it is. */
+export function isMeant(task: Task, action: JobAction): boolean {
+  const { place, command } = task;
+  const hasEnded = place.in === "dead" || place.in === "done";
+  switch (action.kind) {
+    case "replay":
+      return isFailure(task);
+    case "delete":
+      return hasEnded;
+    case "cancel":
+      return !hasEnded;
+    case "backfill":
+      return false;
+    case "move": {
+      const isWaiting = place.in === "ready" || place.in === "delayed";
+      return isWaiting && queueOf(command) !== queueOf(action.command);
+    }
+  }
 }
 
 export function writeOfJob(job: BulkJob): RecordWrite {

@@ -6,15 +6,16 @@ import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
 import { describeConfig } from "../../config/describe.ts";
-import type { QueueCounts } from "../../core/broker/queue.ts";
+import type { QueueCounts } from "../../core/broker/broker.ts";
 import { isEmpty, noCounts } from "../../core/records/counts.ts";
 import type { PausedQueue } from "../../core/records/pause-record.ts";
 import { allQueues, type SeriesPoint } from "../../core/records/series-record.ts";
 import type { Topic } from "../../core/records/topic-record.ts";
+import type { WaitingWorker } from "../../core/search/explained.ts";
 import { type Flow, hasFlow, minuteMs, noFlow } from "../../core/series/flow.ts";
+import { parseInstant } from "../../core/timestamps.ts";
 import { bind, bindInput } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
-import { parseInstant } from "../../edge/parse-instant.ts";
 
 const rate = { scope: "admin", operation: "tasks" } as const;
 const readyIn = ({ ready }: { readonly ready: readonly number[] }): number =>
@@ -28,6 +29,8 @@ export interface TenantQueues {
   readonly pauses: readonly PausedQueue[];
   /** Of queues whose topic limits their leases. */
   readonly leasesMax: ReadonlyMap<string, number>;
+  /** Workers that wait for tasks. */
+  readonly asking: readonly WaitingWorker[];
   readonly nowMs: number;
   /** A shard is down, and its tasks are not counted. */
   readonly isPartial: boolean;
@@ -36,19 +39,20 @@ export interface TenantQueues {
 export const listQueues = bindInput(api.queues.listQueues, {
   run: async (server, call, { view = "buckets" }): Promise<Answer<TenantQueues>> => {
     const { tenantId } = call.identity;
-    const queues = await server.queue.queuesOf(tenantId, view === "details");
-    const pauses = await server.queue.pausesOf(tenantId);
+    const queues = await server.broker.queuesOf(tenantId, view === "details");
+    const pauses = await server.broker.pausesOf(tenantId);
     const paused = new Set(pauses.map(({ queue }) => queue));
     const shown = queues.filter(
       ({ queue, counts, flow }) => !isEmpty(counts) || hasFlow(flow) || paused.has(queue),
     );
     const sorted = shown.toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
-    const { isPartial } = server.queue;
+    const { isPartial } = server.broker;
     const nowMs = server.clock.nowMs();
-    const topics = view === "details" ? await server.queue.topicsOf(tenantId) : [];
+    const topics = view === "details" ? await server.broker.topicsOf(tenantId) : [];
     const limited = topics.filter(({ policy }) => policy.maxConsumers > 0);
     const leasesMax = new Map(limited.map(({ name, policy }) => [name, policy.maxConsumers]));
-    const value = { view, tenantId, queues: sorted, pauses, leasesMax, nowMs, isPartial };
+    const asking = view === "details" ? server.broker.waitingWorkers(tenantId) : [];
+    const value = { view, tenantId, queues: sorted, pauses, leasesMax, asking, nowMs, isPartial };
     return { ok: true, value };
   },
   audit: { of: "other tenants" },
@@ -61,11 +65,11 @@ export const getQueue = bind(api.queues.getQueue, {
       return { ok: true, value: countsOf(command, noCounts()) };
     }
     const { tenantId } = call.identity;
-    const counts = await server.queue.counts(tenantId, command);
-    const isPartial = server.queue.isPartial ? (true as const) : undefined;
+    const counts = await server.broker.counts(tenantId, command);
+    const isPartial = server.broker.isPartial ? (true as const) : undefined;
     const name = queueOf(command);
-    const paused = (await server.queue.pausesOf(tenantId)).find(({ queue }) => queue === name);
-    const topic = (await server.queue.topicsOf(tenantId)).find((each) => each.name === name);
+    const paused = (await server.broker.pausesOf(tenantId)).find(({ queue }) => queue === name);
+    const topic = (await server.broker.topicsOf(tenantId)).find((each) => each.name === name);
     const shown = topic && topicState(topic, counts.leased);
     return { ok: true, value: { ...countsOf(command, counts), paused, topic: shown, isPartial } };
   },
@@ -86,15 +90,15 @@ function topicState({ version, policy }: Topic, leased: number) {
 
 export const pauseQueue = bind(api.queues.pauseQueue, {
   rate,
-  run: async ({ queue, clock }, call, { command, reason }) => {
+  run: async ({ broker, clock }, call, { command, reason }) => {
     const name = nameOf(command);
     if (!name.ok) return name;
     const { tenantId, subject } = call.identity;
-    const paused = await queue.pausesOf(tenantId);
+    const paused = await broker.pausesOf(tenantId);
     const isNew = paused.every((each) => each.queue !== name.value);
     if (isNew && paused.length >= limits.pausesPerTenantMax) return refusal("too_many_pauses");
     const pause = { by: subject, atMs: clock.nowMs(), reason };
-    await queue.pause({ tenantId, name: name.value }, pause);
+    await broker.pause({ tenantId, name: name.value }, pause);
     return { ok: true, value: { queue: name.value, ...pause } };
   },
   audit: { of: "all", target: ({ command }) => command, detail: ({ reason }) => reason },
@@ -102,18 +106,18 @@ export const pauseQueue = bind(api.queues.pauseQueue, {
 
 export const resumeQueue = bind(api.queues.resumeQueue, {
   rate,
-  run: async ({ queue }, call, { command }) => {
+  run: async ({ broker }, call, { command }) => {
     const name = nameOf(command);
     if (!name.ok) return name;
-    await queue.pause({ tenantId: call.identity.tenantId, name: name.value }, undefined);
+    await broker.pause({ tenantId: call.identity.tenantId, name: name.value }, undefined);
     return { ok: true, value: { command: name.value, paused: false as const } };
   },
   audit: { of: "all", target: ({ command }) => command },
 });
 
 export const listPauses = bind(api.queues.listPauses, {
-  run: async ({ queue }, call) => {
-    const paused = await queue.pausesOf(call.identity.tenantId);
+  run: async ({ broker }, call) => {
+    const paused = await broker.pausesOf(call.identity.tenantId);
     const pauses = paused.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
     return { ok: true, value: { pauses } };
   },
@@ -143,7 +147,7 @@ export const cleanUp = bindInput(api.queues.cleanUp, {
     const beforeMs = before === "" ? server.clock.nowMs() : parseInstant(before);
     if (beforeMs === undefined)
       return refusal("invalid_argument", "invalid 'before' (use RFC3339)");
-    const deleted = await server.queue.cleanUp({
+    const deleted = await server.broker.cleanUp({
       tenantId: call.identity.tenantId,
       beforeMs,
       limit: limit <= 0 ? limits.cleanupLimitDefault : limit,
@@ -170,7 +174,7 @@ interface WantedSeries {
 }
 
 async function seriesOf(
-  { queue }: Server,
+  { broker }: Server,
   call: Call,
   { command, resolution = "minute", last }: WantedSeries,
 ) {
@@ -186,11 +190,11 @@ async function seriesOf(
       oldestSeconds: oldestMs === 0 ? undefined : oldestMs / 1000,
     }));
   if (last !== undefined) {
-    const points = await queue.seriesOf({ name, tenantId, unit, last });
+    const points = await broker.seriesOf({ name, tenantId, unit, last });
     return { command, resolution, points: pointsOf(points), usual: [] };
   }
-  const hours = await queue.seriesOf({ name, tenantId, unit: "h" });
-  const points = unit === "h" ? hours : await queue.seriesOf({ name, tenantId, unit });
+  const hours = await broker.seriesOf({ name, tenantId, unit: "h" });
+  const points = unit === "h" ? hours : await broker.seriesOf({ name, tenantId, unit });
   return { command, resolution, points: pointsOf(points), usual: usualOf(hours) };
 }
 
@@ -231,7 +235,7 @@ function median(values: number[]): number {
 }
 
 export const getTrends = bind(api.queues.getTrends, {
-  run: async ({ queue, clock }, call, { queues: wanted, last }) => {
+  run: async ({ broker, clock }, call, { queues: wanted, last }) => {
     const commands = wanted === "" ? [] : wanted.split(",");
     const { trendQueuesMax } = limits;
     if (commands.length > trendQueuesMax) {
@@ -246,7 +250,7 @@ export const getTrends = bind(api.queues.getTrends, {
     const { tenantId } = call.identity;
     const trendOf = async (name: string) => {
       // The running minute has a point after a restart.
-      const points = await queue.seriesOf({ name, tenantId, unit: "m", last: last + 1 });
+      const points = await broker.seriesOf({ name, tenantId, unit: "m", last: last + 1 });
       const minutes = new Array<Flow>(last).fill(noFlow());
       for (const point of points) {
         const index = point.number - from;
@@ -268,11 +272,11 @@ export const getTrends = bind(api.queues.getTrends, {
 
 /** The tenants that have tasks waiting, in progress or as dead letters, so that an operator knows where to act. */
 export const listTenants = bind(api.queues.listTenants, {
-  run: async ({ queue }, _call, { after }) => {
-    const names = (await queue.tenants()).filter((name) => name > after).sort();
+  run: async ({ broker }, _call, { after }) => {
+    const names = (await broker.tenants()).filter((name) => name > after).sort();
     const tenants = names.slice(0, limits.tenantsPerPage);
     const hasMore = names.length > tenants.length;
-    return { ok: true, value: { tenants, hasMore, isPartial: queue.isPartial } };
+    return { ok: true, value: { tenants, hasMore, isPartial: broker.isPartial } };
   },
   audit: { of: "other tenants" },
 });

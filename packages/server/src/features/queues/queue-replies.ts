@@ -1,6 +1,7 @@
 /** Both views of all queues as JSON, and the answer of a clean-up; the other answers are written from their shapes. */
-import type { QueueCounts } from "../../core/broker/queue.ts";
+import type { QueueCounts } from "../../core/broker/broker.ts";
 import { noCounts } from "../../core/records/counts.ts";
+import { asksFor } from "../../core/search/explained.ts";
 import { addFlow, addQueueCounts, type Flow, minuteMs, noFlow } from "../../core/series/flow.ts";
 import type { JsonCodec } from "../../edge/http/json-codec.ts";
 import { type HttpReply, json } from "../../edge/http/route.ts";
@@ -13,7 +14,8 @@ export function queuesReply(all: TenantQueues, codec: JsonCodec): HttpReply {
   };
 }
 
-function detailed({ queues, pauses, leasesMax, nowMs }: TenantQueues, codec: JsonCodec): object {
+function detailed(all: TenantQueues, codec: JsonCodec): object {
+  const { queues, pauses, leasesMax, asking, nowMs } = all;
   const paused = new Map(
     pauses.map(({ queue, by, atMs, reason }) => [
       queue,
@@ -27,6 +29,7 @@ function detailed({ queues, pauses, leasesMax, nowMs }: TenantQueues, codec: Jso
       ...detailsOf(each, nowMs),
       paused: paused.get(each.queue),
       inProgressMax: leasesMax.get(each.queue),
+      workersAsking: asking.filter((worker) => asksFor(worker, each.queue)).length,
     })),
     totals: { queues: queues.length, ...detailsOf(totals, nowMs) },
   };

@@ -10,7 +10,7 @@
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import type { Config } from "../../config/settings.ts";
-import type { Queue, QueueWork } from "../../core/broker/queue.ts";
+import type { Broker, QueueWork } from "../../core/broker/broker.ts";
 import type { Clock } from "../../core/clock.ts";
 import { IndexedHeap } from "../../core/indexed-heap.ts";
 import type { Limiter } from "../../core/limiter/limiter.ts";
@@ -69,7 +69,7 @@ export function notificationBody(work: AvailableWork, nowMs: number): string {
 const claimUrl = "/v1/codeq/tasks/claim";
 
 export interface NotifyParts {
-  readonly queue: Pick<Queue, "watchWork" | "work" | "worksOf" | "webhooks">;
+  readonly broker: Pick<Broker, "watchWork" | "work" | "worksOf" | "webhooks">;
   readonly subscriptions: Subscriptions;
   readonly clock: Clock;
   readonly events: Events;
@@ -108,7 +108,7 @@ interface WatchedTenant {
   readonly every: Set<Subscriber>;
 }
 
-interface Turn extends Outgoing {
+interface DueNotification extends Outgoing {
   readonly audience: Audience;
 }
 
@@ -121,7 +121,7 @@ export class NotifySubscribers {
   readonly #warnings: SpacedWarnings;
   readonly #tenants: Map<TenantId, WatchedTenant> = new Map();
   readonly #due: IndexedHeap<Audience> = new IndexedHeap();
-  readonly #sender: Sender<Turn>;
+  readonly #sender: Sender<DueNotification>;
   /** Subscribers with an open request, and the audiences that wait for its end. */
   readonly #busy: Map<Subscriber, Set<Audience>> = new Map();
   /** Of subscribers that failed, or that a rate limit holds back. */
@@ -161,7 +161,7 @@ export class NotifySubscribers {
 
   /** Waits for what is under way; nothing new begins. */
   settle(): Promise<void> {
-    this.#parts.queue.watchWork(undefined);
+    this.#parts.broker.watchWork(undefined);
     return this.#sender.settle();
   }
 
@@ -192,10 +192,10 @@ export class NotifySubscribers {
   #look(audience: Audience): Promise<Ending> | undefined {
     audience.isWaiting = false;
     const { watched } = audience;
-    const { queue, clock, subscriptions } = this.#parts;
+    const { broker, clock, subscriptions } = this.#parts;
     const nowMs = clock.monotonicMs();
     if (audience.members.length === 0) return undefined;
-    const work = queue.work(watched);
+    const work = broker.work(watched);
     if (work === undefined || work.topPriority < 0) {
       this.#sleep(audience);
       return undefined;
@@ -303,7 +303,7 @@ export class NotifySubscribers {
   /** While a shard is down, the secrets that were read last. */
   async #secretsOf(tenantId: TenantId): Promise<readonly SigningSecret[]> {
     try {
-      const secrets = await this.#parts.queue.webhooks.secrets(tenantId);
+      const secrets = await this.#parts.broker.webhooks.secrets(tenantId);
       if (secrets.length === 0) this.#secrets.delete(tenantId);
       else this.#secrets.set(tenantId, secrets);
       return secrets;
@@ -352,8 +352,8 @@ export class NotifySubscribers {
   #add(subscriber: Subscriber): void {
     const { subscription } = subscriber;
     const { tenantId } = subscription;
-    const { queue } = this.#parts;
-    if (this.#tenants.size === 0) queue.watchWork((each) => this.#moved(each));
+    const { broker } = this.#parts;
+    if (this.#tenants.size === 0) broker.watchWork((each) => this.#moved(each));
     let tenant = this.#tenants.get(tenantId);
     if (tenant === undefined) {
       tenant = { queues: new Map(), every: new Set() };
@@ -363,7 +363,7 @@ export class NotifySubscribers {
     if (names === undefined) {
       for (const watched of tenant.queues.values()) this.#join(watched, subscriber);
       tenant.every.add(subscriber);
-      for (const work of queue.worksOf(tenantId)) this.#moved(work);
+      for (const work of broker.worksOf(tenantId)) this.#moved(work);
     } else {
       for (const name of names) {
         const watched = tenant.queues.get(name) ?? this.#watch(tenant, { tenantId, name });
@@ -408,7 +408,7 @@ export class NotifySubscribers {
     if (tenant.queues.size > 0 || tenant.every.size > 0) return;
     this.#tenants.delete(subscription.tenantId);
     // Without subscribers the broker does not report work.
-    if (this.#tenants.size === 0) this.#parts.queue.watchWork(undefined);
+    if (this.#tenants.size === 0) this.#parts.broker.watchWork(undefined);
   }
 
   #part(tenant: WatchedTenant, watched: WatchedQueue, subscriber: Subscriber): void {

@@ -6,7 +6,7 @@
 import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
-import { problemOfCallbackUrl } from "../../core/outbound/webhook-url.ts";
+import { problemOfUrl } from "../../core/outbound/webhook-url.ts";
 import { anyEventType, type Identity } from "../../edge/access/identity.ts";
 import { bind } from "../../edge/bind.ts";
 import {
@@ -24,7 +24,7 @@ const workerRate = { scope: "worker", operation: "subscribe" } as const;
 export const subscribe = bind(api.subscriptions.subscribe, {
   rate: workerRate,
   run: async ({ subscriptions, clock, config }, { identity }, { ttlSeconds, ...wanted }) => {
-    const problem = problemOfCallbackUrl(wanted.callbackUrl, config);
+    const problem = problemOfUrl("callback", wanted.callbackUrl, config);
     if (problem !== undefined) return refusal("invalid_argument", problem);
     const eventTypes = readEventTypes(wanted.eventTypes, identity);
     if (!eventTypes.ok) return eventTypes;

@@ -60,12 +60,12 @@ export const subscriptionRecords: RecordKind<Subscription> = {
 };
 
 /** When a subscriber was last notified. */
-export interface SubscriberTurn {
+export interface LastNotified {
   readonly id: SubscriptionId;
   readonly notifiedMs: number;
 }
 
-export const subscriberTurns: RecordKind<SubscriberTurn> = {
+export const lastNotified: RecordKind<LastNotified> = {
   prefix: subscriptionTurnsPrefix,
   decode: (text, name) => ({ id: name as SubscriptionId, notifiedMs: Number(text) }),
 };

@@ -15,11 +15,11 @@ import type { RecordText } from "../../core/store/store.ts";
 import type { Job } from "../../core/sweeps/ticker.ts";
 import { type RandomBytes, TaskIds } from "../../core/task-ids.ts";
 import {
+  type LastNotified,
+  lastNotified,
   removalsOfSubscription,
-  type SubscriberTurn,
   type Subscription,
   type SubscriptionId,
-  subscriberTurns,
   subscriptionRecords,
   writeOfNewSubscription,
   writeOfSubscription,
@@ -185,7 +185,7 @@ export class Subscriptions implements ControlListener {
   }
 
   changed(write: RecordText): void {
-    const turn = changeIn(subscriberTurns, write)?.record;
+    const turn = changeIn(lastNotified, write)?.record;
     if (turn !== undefined) this.#noteTurn(turn);
     const change = changeIn(subscriptionRecords, write);
     if (change === undefined) return;
@@ -203,7 +203,7 @@ export class Subscriptions implements ControlListener {
     const found: Subscription[] = [];
     for await (const subscription of records.all(subscriptionRecords)) found.push(subscription);
     const turns = new Map<SubscriptionId, number>();
-    for await (const { id, notifiedMs } of records.all(subscriberTurns)) turns.set(id, notifiedMs);
+    for await (const { id, notifiedMs } of records.all(lastNotified)) turns.set(id, notifiedMs);
     for (const subscription of found) {
       const notifiedMs = turns.get(subscription.id) ?? 0;
       this.#add({ subscription, notifiedMs, isRecovered: true });
@@ -218,7 +218,7 @@ export class Subscriptions implements ControlListener {
     for (const subscriber of all) this.#add({ ...subscriber, isRecovered: true });
   }
 
-  #noteTurn({ id, notifiedMs }: SubscriberTurn): void {
+  #noteTurn({ id, notifiedMs }: LastNotified): void {
     const subscriber = this.#subscribers.get(id);
     if (subscriber !== undefined)
       subscriber.notifiedMs = Math.max(subscriber.notifiedMs, notifiedMs);

@@ -1,106 +1,72 @@
 /**
- * Replays or deletes dead letters of the caller's tenant: by ids, by a filter, or all of them. A request
+ * Replays or deletes failures (dead letters and failed tasks) of the caller's tenant: by ids, by a filter, or all of them. A request
  * changes a bounded number; repeat it for the rest.
  */
 import { type ErrorCode, limits } from "@codeq/protocol";
+import { api, type BulkOutcome, type KeptOf } from "@codeq/protocol/api";
 import type { TaskId } from "@codeq/queue";
 import type { TaskAction } from "../../core/search/task-actions.ts";
 import type { TaskFilter } from "../../core/search/task-filter.ts";
+import { bind, type InputOf } from "../../edge/bind.ts";
 import { problemOfSearch } from "../../edge/hidden-payloads.ts";
 import {
   type Answer,
   type Call,
-  type Operation,
   type Refusal,
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { describeFilter, type FilterInput, readFilter } from "../../edge/task-filter-input.ts";
+import { describeFilter, readFilter } from "../../edge/task-filter-input.ts";
 import { wholeId } from "../../edge/whole-id.ts";
 import { answerOfAction } from "./act-on-task.ts";
 
-export interface DeadLettersInput {
-  /** Empty for those that the filter finds. */
-  readonly ids: readonly string[];
-  /** Without `place`, which is dead. */
-  readonly filter: FilterInput;
-  /** Has to be said when there is neither an id nor a filter. */
-  readonly isAll: boolean;
-  /** 0 for the default. */
-  readonly limit: number;
-  /** Counts, and changes nothing. */
-  readonly isDryRun: boolean;
-}
-
-export interface DeadLettersDone {
-  /** How many were looked for and found. */
-  readonly matched: number;
-  readonly changed: number;
-  /** Those that were not changed, with the reason; the first ones. */
-  readonly failed: readonly { readonly id: string; readonly code: ErrorCode }[];
-  /** There may be more that match. */
-  readonly hasMore: boolean;
-}
+type Input = InputOf<typeof api.deadLetters.replayDeadLetters>;
+type Done = KeptOf<typeof BulkOutcome>;
 
 const failedMax = 100;
 /** So many changes are under way at a time. */
 const pieceTasks = 200;
 
-export const replayDeadLetters: Operation<DeadLettersInput, DeadLettersDone> = onDeadLetters(
-  "replay_dead_letters",
-  { kind: "replay" },
-);
-export const deleteDeadLetters: Operation<DeadLettersInput, DeadLettersDone> = onDeadLetters(
-  "delete_dead_letters",
-  { kind: "delete" },
-);
+const acting = (action: TaskAction) => ({
+  rate: { scope: "admin", operation: "tasks" } as const,
+  run: async (server: Server, call: Call, input: Input): Promise<Answer<Done>> => {
+    const { ids, isAll, isDryRun } = input;
+    const hidden = problemOfSearch(call, input);
+    if (hidden !== undefined) return hidden;
+    const filter = readFilter(input);
+    if (!filter.ok) return filter;
+    const isFiltered = Object.keys(filter.value).length > 0;
+    if (Number(ids.length > 0) + Number(isFiltered) + Number(isAll) !== 1) {
+      return refusal("invalid_argument", "pass one of 'ids', a filter, or 'all': true");
+    }
+    const run = new Run(server, call, { action, isDryRun });
+    const refused =
+      ids.length > 0
+        ? await run.named(ids)
+        : await run.found(filter.value, input.limit || limits.bulkLimitDefault);
+    return refused ?? { ok: true, value: run.done };
+  },
+  audit: {
+    of: "all",
+    target: describe,
+    detail: ({ matched, changed }: Done) => `${changed} of ${matched} tasks`,
+  } as const,
+});
 
-function onDeadLetters(
-  name: string,
-  action: TaskAction,
-): Operation<DeadLettersInput, DeadLettersDone> {
-  return {
-    name,
-    access: "admin",
-    scope: undefined,
-    rate: { scope: "admin", operation: "tasks" },
-    audit: {
-      of: "all",
-      target: describe,
-      detail: ({ matched, changed }) => `${changed} of ${matched} tasks`,
-    },
-    run: async (server, call, input) => {
-      const { ids, isAll } = input;
-      const hidden = problemOfSearch(call, input.filter);
-      if (hidden !== undefined) return hidden;
-      const filter = readFilter(input.filter);
-      if (!filter.ok) return filter;
-      const isFiltered = Object.keys(filter.value).length > 0;
-      if (Number(ids.length > 0) + Number(isFiltered) + Number(isAll) !== 1) {
-        return refusal("invalid_argument", "pass one of 'ids', a filter, or 'all': true");
-      }
-      if (input.limit < 0 || input.limit > limits.bulkLimitMax) {
-        return refusal("invalid_argument", `invalid 'limit' (1 to ${limits.bulkLimitMax})`);
-      }
-      if (ids.length > limits.bulkIdsMax) {
-        return refusal("invalid_argument", `too many 'ids' (at most ${limits.bulkIdsMax})`);
-      }
-      const run = new Run(server, call, { action, isDryRun: input.isDryRun });
-      const refused =
-        ids.length > 0
-          ? await run.named(ids)
-          : await run.found(filter.value, input.limit || limits.bulkLimitDefault);
-      return refused ?? { ok: true, value: run.done };
-    },
-  };
-}
+export const replayDeadLetters = bind(
+  api.deadLetters.replayDeadLetters,
+  acting({ kind: "replay" }),
+);
+export const deleteDeadLetters = bind(
+  api.deadLetters.deleteDeadLetters,
+  acting({ kind: "delete" }),
+);
 
 /** What was asked for, for the audit trail. */
-function describe({ ids, filter, isAll, isDryRun }: DeadLettersInput): string {
+function describe({ ids, isAll, isDryRun, ...filter }: Input): string {
   const dry = isDryRun ? "dry run: " : "";
   if (isAll) return `${dry}all`;
-  if (ids.length > 0) return dry + ids.join(" ");
-  return dry + describeFilter(filter);
+  return dry + (ids.length > 0 ? ids.join(" ") : describeFilter(filter));
 }
 
 class Run {
@@ -126,7 +92,7 @@ class Run {
     this.#isDryRun = how.isDryRun;
   }
 
-  get done(): DeadLettersDone {
+  get done(): Done {
     return {
       matched: this.#matched,
       changed: this.#changed,
@@ -143,19 +109,19 @@ class Run {
       else this.#failed.push({ id: text, code: id.code });
     }
     for (let at = 0; at < ids.length; at += pieceTasks) {
-      await this.#actOn(await this.#dead(ids.slice(at, at + pieceTasks)));
+      await this.#actOn(await this.#failures(ids.slice(at, at + pieceTasks)));
     }
     return undefined;
   }
 
   /** Only those: what is done or waits is not deleted because its id is in a list. */
-  async #dead(ids: readonly TaskId[]): Promise<TaskId[]> {
+  async #failures(ids: readonly TaskId[]): Promise<TaskId[]> {
     const { tenantId } = this.#call.identity;
-    const places = await this.#server.queue.placesOf(tenantId, ids);
+    const places = await this.#server.broker.placesOf(tenantId, ids);
     return ids.filter((id, at) => {
       const place = places[at];
-      if (place === "dead") return true;
-      this.#failed.push({ id, code: place === "gone" ? "not_found" : "not_dead" });
+      if (place === "dead" || place === "failed") return true;
+      this.#failed.push({ id, code: place === "gone" ? "not_found" : "not_failed" });
       return false;
     });
   }
@@ -163,13 +129,13 @@ class Run {
   async found(filter: TaskFilter, limit: number): Promise<Refusal | undefined> {
     const wanted = {
       tenantId: this.#call.identity.tenantId,
-      filter: { ...filter, place: "dead" },
+      filter: { ...filter, place: "failure" },
       order: "oldest",
     } as const;
     let after: string | undefined = "";
     while (after !== undefined && this.#matched < limit && this.#stop === undefined) {
       const left = Math.min(pieceTasks, limit - this.#matched);
-      const page = await this.#server.queue.find({ ...wanted, after, limit: left });
+      const page = await this.#server.broker.find({ ...wanted, after, limit: left });
       if (page === undefined) return refusal("overloaded");
       await this.#actOn(page.tasks.map(({ id }) => id));
       after = page.next;
@@ -193,7 +159,7 @@ class Run {
 
   async #one(id: TaskId): Promise<Answer<unknown>> {
     const { tenantId } = this.#call.identity;
-    const acted = await this.#server.queue.act({ tenantId, id }, this.#action);
+    const acted = await this.#server.broker.act({ tenantId, id }, this.#action);
     return answerOfAction(this.#server, acted);
   }
 }

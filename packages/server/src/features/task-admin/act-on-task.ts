@@ -1,118 +1,83 @@
-/** Actions of administrators on one task, given by its id or a part of the id. */
+/** Actions on one task: those of administrators, who may give a part of its id, and the cancellation by a producer. */
 import { limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
-import type { Acted, ReplayChanges, TaskAction } from "../../core/search/task-actions.ts";
+import type { Acted, TaskAction, TaskEdit } from "../../core/search/task-actions.ts";
+import { bind, bindInput, type InputOf } from "../../edge/bind.ts";
 import { shownTask } from "../../edge/hidden-payloads.ts";
 import {
   type Answer,
   type Call,
-  type Operation,
   type Refusal,
   refusal,
   type Server,
 } from "../../edge/operation.ts";
 import { notAllowed, overQuota } from "../../edge/refusal-of.ts";
 import { wholeId } from "../../edge/whole-id.ts";
+import { payloadProblem, visibleMs } from "../tasks/create-task.ts";
 
-export interface TaskInput {
+interface TaskInput {
   readonly id: string;
 }
 
-export interface ReplayTaskInput extends TaskInput {
-  /** What is different in a new task; without any of it the task itself is replayed. */
-  readonly changes: Omit<ReplayChanges, "visibleMs"> & {
-    readonly delaySeconds?: number | undefined;
-  };
-}
-
-/** The task itself, or a new one that is linked to it. */
-export const replayTask: Operation<ReplayTaskInput, Task> = {
-  name: "replay_task",
-  access: "admin",
-  scope: undefined,
+const rules = {
   rate: { scope: "admin", operation: "tasks" },
-  audit: { of: "all", target: ({ id }) => id, detail: ({ id }) => id },
-  run: (server, call, { id, changes }) => {
+  audit: { of: "all", target: ({ id }: TaskInput) => id, detail: ({ id }: Task) => id },
+} as const;
+
+/** The task itself or, with changes, a new one that is linked to it. */
+export const replayTask = bindInput(api.taskAdmin.replayTask, {
+  ...rules,
+  run: (server, call, { id, ...changes }) => {
     if (Object.values(changes).every((value) => value === undefined)) {
       return act(server, call, id, { kind: "replay" });
     }
     const problem = problemOfChanges(server, changes);
     if (problem !== undefined) return problem;
     const { delaySeconds = 0, ...rest } = changes;
-    const visibleMs = delaySeconds > 0 ? server.clock.nowMs() + delaySeconds * 1000 : undefined;
-    return act(server, call, id, { kind: "replayAs", changes: { ...rest, visibleMs } });
+    const dueMs = delaySeconds > 0 ? server.clock.nowMs() + delaySeconds * 1000 : undefined;
+    return act(server, call, id, { kind: "replayAs", changes: { ...rest, visibleMs: dueMs } });
   },
-};
+});
 
 function problemOfChanges(
   server: Server,
   {
     command,
-    priority = 0,
-    maxAttempts = 1,
-    delaySeconds = 0,
     payload = "",
-  }: ReplayTaskInput["changes"],
+  }: { readonly command?: string | undefined; readonly payload?: string | undefined },
 ): Refusal | undefined {
   if (command !== undefined && !limits.commandPattern.test(command)) {
     return refusal("invalid_command");
   }
-  const ranges = { priority: [0, limits.priorityMax], maxAttempts: [1, limits.maxAttemptsMax] };
-  const given = { priority, maxAttempts, delaySeconds };
-  for (const [name, [min, max]] of Object.entries({
-    ...ranges,
-    delaySeconds: [0, limits.delaySecondsMax],
-  }) as ["priority" | "maxAttempts" | "delaySeconds", [number, number]][]) {
-    const value = given[name];
-    if (value < min || value > max) {
-      return refusal("invalid_argument", `invalid '${name}' (${min} to ${max})`);
-    }
-  }
-  const { payloadBytesMax } = server.config;
-  if (Buffer.byteLength(payload) > payloadBytesMax) {
-    return refusal("payload_too_large", `payload is larger than ${payloadBytesMax} bytes`);
-  }
-  return undefined;
+  return payloadProblem(server, Buffer.byteLength(payload));
 }
 
-export const deleteTask: Operation<TaskInput, Task> = actOnTask("delete_task", { kind: "delete" });
+export const deleteTask = bind(api.taskAdmin.deleteTask, {
+  ...rules,
+  run: (server, call, { id }) => act(server, call, id, { kind: "delete" }),
+  show: () => ({ status: 204, value: undefined }),
+});
 
-export interface CancelTaskInput extends TaskInput {
-  /** Undefined for the default. */
-  readonly graceSeconds: number | undefined;
-}
+export const cancelAnyTask = bindInput(api.taskAdmin.cancelAnyTask, { ...rules, run: cancel });
 
-/** For administrators. */
-export const cancelAnyTask: Operation<CancelTaskInput, Task> = {
-  name: "cancel_any_task",
-  access: "admin",
-  scope: undefined,
-  rate: { scope: "admin", operation: "tasks" },
-  audit: { of: "all", target: ({ id }) => id, detail: ({ id }) => id },
-  run: cancelTaskOf,
-};
-
-/** For producers. */
-export const cancelTask: Operation<CancelTaskInput, Task> = {
-  name: "cancel_task",
-  access: "producer",
-  scope: "codeq:create",
+export const cancelTask = bindInput(api.tasks.cancelTask, {
   rate: { scope: "producer", operation: "create_task" },
   run: async (server, call, input) => {
     if (input.id.length !== idChars) return refusal("not_found");
     const problem = await problemOfProducer(server, call, input.id as TaskId);
-    return problem ?? cancelTaskOf(server, call, input);
+    return problem ?? cancel(server, call, input);
   },
-};
+});
 
 /** Who may not create tasks of a command may not end them either. */
 async function problemOfProducer(
-  { queue }: Server,
+  { broker }: Server,
   { identity: { tenantId, creates } }: Call,
   id: TaskId,
 ): Promise<Refusal | undefined> {
   if (creates === undefined) return undefined;
-  const found = await queue.get(tenantId, id);
+  const found = await broker.get(tenantId, id);
   if (found === undefined) return refusal("not_found");
   const isAllowed = creates.has(queueOf(found.task.command));
   return isAllowed ? undefined : refusal("event_type_not_allowed");
@@ -121,15 +86,11 @@ async function problemOfProducer(
 /** Producers know their tasks by whole ids. */
 const idChars = 36;
 
-async function cancelTaskOf(
+async function cancel(
   server: Server,
   call: Call,
-  { id, graceSeconds = limits.cancelGraceSecondsDefault }: CancelTaskInput,
+  { id, graceSeconds }: TaskInput & { readonly graceSeconds: number },
 ): Promise<Answer<Task>> {
-  const max = limits.cancelGraceSecondsMax;
-  if (graceSeconds < 0 || graceSeconds > max) {
-    return refusal("invalid_argument", `invalid 'graceSeconds' (0 to ${max})`);
-  }
   const answer = await act(server, call, id, { kind: "cancel", graceMs: graceSeconds * 1000 });
   if (answer.ok && answer.value.place.in === "leased") {
     const { id: taskId, tenantId, place } = answer.value;
@@ -138,18 +99,52 @@ async function cancelTaskOf(
   return answer;
 }
 
-function actOnTask(name: string, action: TaskAction): Operation<TaskInput, Task> {
+export type EditTaskInput = InputOf<typeof api.taskAdmin.editTask>;
+
+/** Changes a waiting task: its queue, its priority, its payload, or when it may be claimed. */
+export const editTask = bindInput(api.taskAdmin.editTask, {
+  ...rules,
+  run: async (server, call, input) => {
+    const edit = editOf(server, input);
+    return edit.ok ? act(server, call, input.id, { kind: "edit", edit: edit.value }) : edit;
+  },
+  audit: { ...rules.audit, target: describe },
+});
+
+/** The task and which of its fields; payloads are not for the audit trail. */
+function describe({ id, ...edit }: EditTaskInput): string {
+  const given = Object.entries(edit).filter(([, value]) => value !== undefined);
+  return [
+    id,
+    ...given.map(([name, value]) => (name === "payload" ? name : `${name}=${value}`)),
+  ].join(" ");
+}
+
+function editOf(server: Server, { id: _, ...edit }: EditTaskInput): Answer<TaskEdit> {
+  const { command, priority, payload, runAt, delaySeconds } = edit;
+  if (Object.values(edit).every((value) => value === undefined)) {
+    const names = Object.keys(api.taskAdmin.editTask.body.fields);
+    return refusal("invalid_argument", `nothing to change: pass one of ${names.join(", ")}`);
+  }
+  const problem = problemOfChanges(server, edit);
+  if (problem !== undefined) return problem;
+  const nowMs = server.clock.nowMs();
+  const due = visibleMs(nowMs, { runAt: runAt ?? "", delaySeconds: delaySeconds ?? 0 });
+  if (!due.ok) return due;
+  const isTimed = runAt !== undefined || delaySeconds !== undefined;
   return {
-    name,
-    access: "admin",
-    scope: undefined,
-    rate: { scope: "admin", operation: "tasks" },
-    audit: { of: "all", target: ({ id }) => id, detail: ({ id }) => id },
-    run: (server, call, { id }) => act(server, call, id, action),
+    ok: true,
+    value: {
+      command,
+      priority,
+      dueMs: isTimed ? (due.value ?? nowMs) : undefined,
+      payload:
+        payload === undefined ? undefined : { text: payload, bytes: Buffer.byteLength(payload) },
+    },
   };
 }
 
-export async function act(
+async function act(
   server: Server,
   call: Call,
   text: string,
@@ -158,7 +153,7 @@ export async function act(
   const id = await wholeId(server, call, text);
   if (!id.ok) return id;
   const { tenantId } = call.identity;
-  const acted = await server.queue.act({ tenantId, id: id.value }, action);
+  const acted = await server.broker.act({ tenantId, id: id.value }, action);
   const answer = answerOfAction(server, acted);
   return answer.ok ? { ok: true, value: shownTask(call, answer.value) } : answer;
 }

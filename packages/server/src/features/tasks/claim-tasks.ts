@@ -1,19 +1,20 @@
 /** Gives ready tasks to a worker under a lease; waits for work when asked to. */
 import { limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
 import { Claim, type ClaimRequest } from "../../core/broker/claim.ts";
 import type { ClaimedTask, Refused } from "../../core/broker/verbs.ts";
 import { anyEventType, type Identity } from "../../edge/access/identity.ts";
+import { bindByHand } from "../../edge/bind.ts";
 import {
   type Answer,
   type Call,
-  type Operation,
   type Refusal,
   refusal,
   type Server,
 } from "../../edge/operation.ts";
 import { overQuota, refusalOf } from "../../edge/refusal-of.ts";
-import { leaseMsOf } from "./lease-ms.ts";
+import { leaseMsOf } from "./extend-lease.ts";
 
 export interface ClaimTasksInput {
   /** Empty for everything the caller may work on. */
@@ -25,10 +26,7 @@ export interface ClaimTasksInput {
   readonly count: number;
 }
 
-export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
-  name: "claim_tasks",
-  access: "worker",
-  scope: "codeq:claim",
+export const claimTasks = bindByHand<ClaimTasksInput, readonly ClaimedTask[]>(api.work.claimTasks, {
   showsPayloads: true,
   rate: { scope: "worker", operation: "claim" },
   run: (server, call, input) => {
@@ -36,10 +34,10 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
     if (!request.ok) return request;
     return new Promise((resolve) => {
       const claim = new PromisedClaim(server, { call, request: request.value, resolve });
-      server.queue.claim(claim);
+      server.broker.claim(claim);
     });
   },
-};
+});
 
 /** What the broker is asked for; the call then counts as all that it may get. */
 function claimRequestOf(server: Server, call: Call, input: ClaimTasksInput): Answer<ClaimRequest> {
@@ -52,7 +50,7 @@ function claimRequestOf(server: Server, call: Call, input: ClaimTasksInput): Ans
   if (input.count > claimBatchMax) {
     return refusal("invalid_argument", `count exceeds maximum of ${claimBatchMax}`);
   }
-  if (input.waitSeconds > 0 && server.queue.isCrowded(identity.tenantId))
+  if (input.waitSeconds > 0 && server.broker.isCrowded(identity.tenantId))
     return refusal("overloaded");
   return {
     ok: true,
@@ -84,7 +82,7 @@ class PromisedClaim extends Claim {
     this.#server = server;
     this.#call = call;
     this.#resolve = resolve;
-    this.#onAbort = () => server.queue.cancelClaim(this);
+    this.#onAbort = () => server.broker.cancelClaim(this);
     if (call.signal?.aborted) this.isCancelled = true;
     else if (this.waitMs > 0) call.signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -99,7 +97,7 @@ class PromisedClaim extends Claim {
       return;
     }
     const exceeded =
-      tasks.length > 0 ? undefined : this.#server.queue.exceededByLease(this.tenantId);
+      tasks.length > 0 ? undefined : this.#server.broker.exceededByLease(this.tenantId);
     this.#resolve(
       exceeded === undefined ? { ok: true, value: tasks } : overQuota(this.#server, exceeded),
     );
@@ -111,13 +109,13 @@ class PromisedClaim extends Claim {
   }
 }
 
-/** Nobody is there to take the tasks: they go back at once instead of when the lease ends. */
-export function handBack({ queue }: Pick<Server, "queue">, tasks: readonly ClaimedTask[]): void {
+/** The caller has disconnected: the tasks go back at once instead of when the lease ends. */
+export function handBack({ broker }: Pick<Server, "broker">, tasks: readonly ClaimedTask[]): void {
   for (const { task } of tasks) {
     if (task.place.in !== "leased") continue;
     const owner = { workerId: task.place.workerId, leaseToken: task.leaseToken };
     const { tenantId, id } = task;
-    queue.release({ tenantId, id, owner });
+    broker.release({ tenantId, id, owner });
   }
 }
 

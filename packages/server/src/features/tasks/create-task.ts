@@ -1,21 +1,29 @@
 /** Creates a task. A repeated idempotency key returns the task that was created with it. */
 import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
-import type { NewTask, Task, TaskExtras } from "@codeq/queue";
+import { api } from "@codeq/protocol/api";
+import {
+  durationMs,
+  type NewTask,
+  type Task,
+  type TaskExtras,
+  type UniqueRequest,
+  uniqueActions,
+  uniqueWhiles,
+} from "@codeq/queue";
 import type { Enqueued, Waiter } from "../../core/broker/verbs.ts";
-import { isWebhookUrl } from "../../core/outbound/webhook-url.ts";
-import { answerEach } from "../../edge/answer-each.ts";
+import { problemOfUrl } from "../../core/outbound/webhook-url.ts";
+import { parseInstant } from "../../core/timestamps.ts";
+import { bindByHand } from "../../edge/bind.ts";
 import {
   type Answer,
   type Call,
-  type Operation,
   type Rate,
   type Refusal,
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { parseInstant } from "../../edge/parse-instant.ts";
-import { answerOf } from "../../edge/refusal-of.ts";
+import { answerEach, answerOf } from "../../edge/refusal-of.ts";
 
 export interface CreateTaskInput {
   readonly command: string;
@@ -26,6 +34,9 @@ export interface CreateTaskInput {
   /** 0 or less for the default. */
   readonly maxAttempts: number;
   readonly idempotencyKey: string;
+  /** `strict` or `first`; empty for the setting of the server. */
+  readonly idempotencyMode: string;
+  readonly unique: UniqueInput | undefined;
   /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
   readonly runAt: string | number;
   readonly delaySeconds: number;
@@ -39,43 +50,50 @@ export interface CreateTaskInput {
   readonly traceState: string;
 }
 
+/** As it came. */
+export interface UniqueInput {
+  readonly key?: string | undefined;
+  readonly while?: string | undefined;
+  readonly on?: string | undefined;
+  readonly for?: string | undefined;
+  readonly maxWait?: string | undefined;
+}
+
 export interface CreatedTask {
   readonly task: Task;
   readonly payload: string;
   readonly replayed: boolean;
+  readonly deduplicated: boolean;
 }
 
 /** A batch counts as its tasks. */
 const rate: Rate = { scope: "producer", operation: "create_task" };
 
-export const createTask: Operation<CreateTaskInput, CreatedTask> = {
-  name: "create_task",
-  access: "producer",
-  scope: "codeq:create",
+export const createTask = bindByHand<CreateTaskInput, CreatedTask>(api.work.createTask, {
   rate,
   run: (server, call, input) => created(server, call, input),
-};
+});
 
-export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<CreatedTask>[]> = {
-  name: "create_tasks",
-  access: "producer",
-  scope: "codeq:create",
-  rate,
-  refusalsIn: (answers) => answers.filter((each) => !each.ok).map(({ code }) => code),
-  run: async (server, call, inputs) => {
-    const { createBatchMax } = server.config;
-    if (inputs.length > createBatchMax) {
-      return refusal("invalid_argument", `batch size exceeds maximum of ${createBatchMax}`);
-    }
-    const refused = call.admission.countAs(inputs.length);
-    if (refused !== undefined) return refused;
-    const answers = await answerEach(inputs.map((input) => created(server, call, input)));
-    const [first] = answers.ok ? answers.value : [];
-    // As with the storage: what took nothing is refused as a whole, so that clients hold back.
-    const isWhole = answers.ok && first?.ok === false && answers.value.every(isOverQuota);
-    return isWhole ? first : answers;
+export const createTasks = bindByHand<readonly CreateTaskInput[], readonly Answer<CreatedTask>[]>(
+  api.work.createTasks,
+  {
+    rate,
+    refusalsIn: (answers) => answers.filter((each) => !each.ok).map(({ code }) => code),
+    run: async (server, call, inputs) => {
+      const { createBatchMax } = server.config;
+      if (inputs.length > createBatchMax) {
+        return refusal("invalid_argument", `batch size exceeds maximum of ${createBatchMax}`);
+      }
+      const refused = call.admission.countAs(inputs.length);
+      if (refused !== undefined) return refused;
+      const answers = await answerEach(inputs.map((input) => created(server, call, input)));
+      const [first] = answers.ok ? answers.value : [];
+      // As with the storage: what took nothing is refused as a whole, so that clients hold back.
+      const isWhole = answers.ok && first?.ok === false && answers.value.every(isOverQuota);
+      return isWhole ? first : answers;
+    },
   },
-};
+);
 
 function isOverQuota(answer: Answer<unknown>): boolean {
   return !answer.ok && answer.code === "quota_exceeded";
@@ -87,7 +105,23 @@ async function created(
   input: CreateTaskInput,
 ): Promise<Answer<CreatedTask>> {
   const answer = await answerOf<Enqueued>(server, (waiter) => create(server, call, input, waiter));
-  return answer.ok ? { ok: true, value: { ...answer.value, payload: input.payload } } : answer;
+  if (!answer.ok) return answer;
+  const { replayed, deduplicated } = answer.value;
+  const isOther = deduplicated || (replayed && keepsFirst(server, input));
+  const payload = isOther ? await payloadOf(server, call, answer.value) : input.payload;
+  return { ok: true, value: { ...answer.value, payload } };
+}
+
+/** The payload of a task that was there before: the first request may have had another one. */
+async function payloadOf(server: Server, { identity }: Call, { task }: Enqueued): Promise<string> {
+  return (await server.broker.get(identity.tenantId, task.id))?.payload ?? "null";
+}
+
+function keepsFirst(
+  { config }: Pick<Server, "config">,
+  { idempotencyMode }: CreateTaskInput,
+): boolean {
+  return (idempotencyMode || config.idempotencyMode) === "first";
 }
 
 /** Decides about one task. What is not refused at once is answered through the waiter. */
@@ -106,6 +140,8 @@ export function create(
   if (identity.creates?.has(input.command.toLowerCase()) === false) {
     return refusal("event_type_not_allowed");
   }
+  const unique = input.unique && uniqueRequest(input.unique);
+  if (unique !== undefined && "ok" in unique) return unique;
   const { traceParent, traceState } = traceContext(input.traceParent, input.traceState);
   const task: NewTask = {
     tenantId: identity.tenantId,
@@ -118,12 +154,14 @@ export function create(
     payload: input.payload,
     payloadBytes,
     payloadHash: input.idempotencyKey === "" ? "" : hash("sha256", input.payload),
+    keepsFirst: input.idempotencyKey !== "" && keepsFirst(server, input),
     // 0 for what the topic of the queue says, or the server.
     maxAttempts: Math.max(input.maxAttempts, 0),
     visibleMs: visible.value,
     extras: extrasOf(input),
+    unique,
   };
-  server.queue.enqueue(task, waiter, item);
+  server.broker.enqueue(task, waiter, item);
   return undefined;
 }
 
@@ -133,9 +171,8 @@ function problemOf(
   payloadBytes: number,
 ): Refusal | undefined {
   if (!limits.commandPattern.test(input.command)) return refusal("invalid_command");
-  if (input.webhook !== "" && !isWebhookUrl(input.webhook)) {
-    return refusal("invalid_argument", "invalid webhook url");
-  }
+  const urlProblem = input.webhook && problemOfUrl("webhook", input.webhook, server.config);
+  if (urlProblem) return refusal("invalid_argument", urlProblem);
   if (input.maxAttempts > limits.maxAttemptsMax) {
     return refusal(
       "invalid_argument",
@@ -149,6 +186,7 @@ function problemOf(
   if (!input.idempotencyKey.isWellFormed()) {
     return refusal("invalid_argument", "invalid 'idempotencyKey' (must be valid Unicode)");
   }
+  if (!modes.includes(input.idempotencyMode)) return refusal("invalid_argument", modeRule);
   if (input.tags.length > 0 && !areTags(input.tags)) return refusal("invalid_argument", tagRule);
   return problemOfTimes(input) ?? payloadProblem(server, payloadBytes);
 }
@@ -164,6 +202,32 @@ function problemOfTimes({ timeoutSeconds, ttlSeconds }: CreateTaskInput): Refusa
   return undefined;
 }
 
+function uniqueRequest(input: UniqueInput): UniqueRequest | Refusal {
+  const { key = "", while: until = "", on = "" } = input;
+  const max = limits.uniqueKeyCharsMax;
+  const wrong = (field: string, rule: string): Refusal =>
+    refusal("invalid_argument", `invalid 'unique.${field}' (${rule})`);
+  if (key === "" || key.length > max || !key.isWellFormed()) {
+    return wrong("key", `1 to ${max} characters`);
+  }
+  const during = uniqueWhiles.find((each) => each === (until || "unfinished"));
+  if (during === undefined) return wrong("while", `one of ${uniqueWhiles.join(", ")}`);
+  const action = uniqueActions.find((each) => each === (on || "return"));
+  if (action === undefined) return wrong("on", `one of ${uniqueActions.join(", ")}`);
+  const lengthMax = `a length of time such as 5m, at most ${limits.uniqueSecondsMax} seconds`;
+  const forMs = lengthOf(input.for);
+  if (forMs === undefined) return wrong("for", lengthMax);
+  const maxWaitMs = lengthOf(input.maxWait);
+  if (maxWaitMs === undefined) return wrong("maxWait", lengthMax);
+  return { key, while: during, on: action, forMs, maxWaitMs };
+}
+
+/** 0 for none; undefined for what is no length of time. */
+function lengthOf(text = ""): number | undefined {
+  const ms = text === "" ? 0 : durationMs(text);
+  return ms !== undefined && ms <= limits.uniqueSecondsMax * 1000 ? ms : undefined;
+}
+
 export function payloadProblem(
   { config: { payloadBytesMax } }: Pick<Server, "config">,
   payloadBytes: number,
@@ -171,6 +235,9 @@ export function payloadProblem(
   if (payloadBytes <= payloadBytesMax) return undefined;
   return refusal("payload_too_large", `payload is larger than ${payloadBytesMax} bytes`);
 }
+
+const modes: readonly string[] = ["", "strict", "first"];
+const modeRule = "invalid 'Codeq-Idempotency-Mode' (must be strict or first)";
 
 const tagRule = `invalid 'tags' (at most ${limits.tagsMax}, each 1 to 64 characters without spaces and commas)`;
 

@@ -3,31 +3,34 @@
  * all; a repeat by the same worker returns the stored record.
  */
 import { limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
 import type { Artifact, Result, Submission } from "@codeq/queue";
-import type { MayFinish } from "../../core/broker/queue.ts";
+import type { MayFinish } from "../../core/broker/broker.ts";
 import type { Submitted, TaskRefusal, Waiter } from "../../core/broker/verbs.ts";
 import { type MaybePromise, whenKnown } from "../../core/maybe-promise.ts";
-import { answerEach } from "../../edge/answer-each.ts";
+import { bindByHand } from "../../edge/bind.ts";
 import {
   type Answer,
   type Call,
-  type Operation,
+  type OwnedTaskInput,
+  ownedTask,
   type Refusal,
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { type OwnedTaskInput, ownedTask } from "../../edge/owned-task.ts";
-import { answerOf, isUnknown } from "../../edge/refusal-of.ts";
+import { answerEach, answerOf, isUnknown } from "../../edge/refusal-of.ts";
 
 export interface ArtifactInput {
   readonly name: string;
   readonly url: string;
   readonly contentBase64: string;
-  /** Empty when nobody said. */
+  /** Empty if the worker does not name it. */
   readonly contentType: string;
 }
 
 export interface SubmitResultInput extends OwnedTaskInput {
+  /** Who the worker says it is; empty if it does not say. */
+  readonly workerId: string;
   readonly status: string;
   /** JSON text of an object; undefined when there is none. */
   readonly resultJson: string | undefined;
@@ -42,20 +45,14 @@ export interface SubmittedResult extends Result {
   readonly bodyDiffered?: true;
 }
 
-export const submitResult: Operation<SubmitResultInput, SubmittedResult> = {
-  name: "submit_result",
-  access: "worker",
-  scope: "codeq:result",
+export const submitResult = bindByHand<SubmitResultInput, SubmittedResult>(api.work.submitResult, {
   run: (server, call, input) => submitAny(server, call, input),
-};
+});
 
-export const submitResults: Operation<
+export const submitResults = bindByHand<
   readonly SubmitResultInput[],
   readonly Answer<SubmittedResult>[]
-> = {
-  name: "submit_results",
-  access: "worker",
-  scope: "codeq:result",
+>(api.work.submitResults, {
   run: async (server, call, inputs) => {
     const { resultBatchMax } = server.config;
     if (inputs.length > resultBatchMax) {
@@ -64,7 +61,7 @@ export const submitResults: Operation<
     // A fault that is thrown at once must not leave behind those that wait for their files.
     return answerEach(inputs.map(async (input) => submitAny(server, call, input)));
   },
-};
+});
 
 /** With files or without. */
 export function submitAny(
@@ -72,7 +69,7 @@ export function submitAny(
   call: Pick<Call, "identity">,
   input: SubmitResultInput,
 ): MaybePromise<Answer<SubmittedResult>> {
-  const problem = problemOf(input);
+  const problem = problemOf(server, call, input);
   // Without files there is nothing to wait for, and what a caller sent first is decided first.
   if (problem === undefined && input.artifacts.length === 0) {
     return decide(server, call, { input, artifacts: noArtifacts });
@@ -112,7 +109,7 @@ async function decide(
   { input, artifacts }: { input: SubmitResultInput; artifacts: readonly Artifact[] },
 ): Promise<Answer<SubmittedResult>> {
   const answer = await answerOf<Submitted>(server, (waiter) => {
-    server.queue.submit(ownedTask(call, input), submissionOf(input, artifacts), waiter);
+    server.broker.submit(ownedTask(call, input), submissionOf(input, artifacts), waiter);
     return undefined;
   });
   if (answer.ok) {
@@ -155,10 +152,10 @@ export function submitNow(
   waiter: Waiter<Submitted>,
   item = 0,
 ): MaybePromise<Refusal> | undefined {
-  const problem = problemOf(input);
+  const problem = problemOf(server, call, input);
   if (problem === undefined) {
     const submission = submissionOf(input, noArtifacts);
-    server.queue.submit(ownedTask(call, input), submission, waiter, item);
+    server.broker.submit(ownedTask(call, input), submission, waiter, item);
     return undefined;
   }
   return whenKnown(mayFinish(server, call, input), (admitted) =>
@@ -168,13 +165,13 @@ export function submitNow(
 
 const noArtifacts: readonly Artifact[] = [];
 
-/** What is wrong with the submission itself is told only to the owner of the task. */
+/** Only the owner of the task learns what is wrong with the submission. */
 function mayFinish(
   server: Server,
   call: Pick<Call, "identity">,
   input: SubmitResultInput,
 ): MaybePromise<MayFinish> {
-  return server.queue.mayFinish(ownedTask(call, input), howOf(input));
+  return server.broker.mayFinish(ownedTask(call, input), howOf(input));
 }
 
 function howOf({ status }: SubmitResultInput): Submission["how"] {
@@ -194,8 +191,15 @@ function refused(code: TaskRefusal): Refusal {
   return refusal(code === "task_unknown" ? "task_not_found" : code);
 }
 
-/** What is wrong with the submission itself; told only to the owner of the task. */
-function problemOf(input: SubmitResultInput): Refusal | undefined {
+/** What is wrong with the submission itself. */
+function problemOf(
+  { config }: Pick<Server, "config">,
+  { identity }: Pick<Call, "identity">,
+  input: SubmitResultInput,
+): Refusal | undefined {
+  const { workerId } = input;
+  const isCaller = workerId === identity.workerId || workerId === identity.subject;
+  if (workerId !== "" && !isCaller && !config.lenientInput) return refusal("not_owner");
   if (input.status !== "COMPLETED" && input.status !== "FAILED") {
     return refusal("invalid_argument", "invalid status");
   }

@@ -5,6 +5,7 @@
  */
 import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
+import { queueOf } from "@codeq/queue";
 import type { Topic } from "../../core/records/topic-record.ts";
 import { bind } from "../../edge/bind.ts";
 import { refusal } from "../../edge/operation.ts";
@@ -13,18 +14,21 @@ const rate = { scope: "admin", operation: "tasks" } as const;
 
 export const putTopic = bind(api.topics.putTopic, {
   rate,
-  run: async ({ queue }, call, { name, ...wanted }) => {
-    if (wanted.deadLetterTopicRef === name) {
+  run: async ({ broker }, call, { name: spelled, ...wanted }) => {
+    const name = queueOf(spelled);
+    const deadLetterTopicRef = queueOf(wanted.deadLetterTopicRef);
+    if (deadLetterTopicRef === name) {
       const { code, say } = api.topics.putTopic.outOfBounds;
       const field = "deadLetterTopicRef";
       return { ...refusal(code, say(field, "another topic")), details: { field } };
     }
     const { tenantId } = call.identity;
-    const topics = await queue.topicsOf(tenantId);
+    const topics = await broker.topicsOf(tenantId);
     const isNew = topics.every((each) => each.name !== name);
     if (isNew && topics.length >= limits.topicsPerTenantMax) return refusal("too_many_topics");
-    const policy = { ...wanted, priorityTiers: wanted.priorityTiers.toSorted((a, b) => a - b) };
-    return { ok: true, value: await queue.putTopic({ tenantId, name }, policy) };
+    const priorityTiers = wanted.priorityTiers.toSorted((a, b) => a - b);
+    const policy = { ...wanted, deadLetterTopicRef, priorityTiers };
+    return { ok: true, value: await broker.putTopic({ tenantId, name }, policy) };
   },
   audit: {
     of: "all",
@@ -35,10 +39,10 @@ export const putTopic = bind(api.topics.putTopic, {
 });
 
 export const getTopic = bind(api.topics.getTopic, {
-  run: async ({ queue }, call, { name }) => {
+  run: async ({ broker }, call, { name }) => {
     const { tenantId } = call.identity;
-    const topics = await queue.topicsOf(tenantId);
-    const topic = topics.find((each) => each.name === name);
+    const topics = await broker.topicsOf(tenantId);
+    const topic = topics.find((each) => each.name === queueOf(name));
     if (topic !== undefined) return { ok: true, value: shown(topic) };
     return refusal("topic_not_found", `queue topic "${tenantId}.${name}" not found`);
   },
@@ -46,8 +50,8 @@ export const getTopic = bind(api.topics.getTopic, {
 });
 
 export const listTopics = bind(api.topics.listTopics, {
-  run: async ({ queue }, call, { limit, after }) => {
-    const topics = await queue.topicsOf(call.identity.tenantId);
+  run: async ({ broker }, call, { limit, after }) => {
+    const topics = await broker.topicsOf(call.identity.tenantId);
     const behind = topics.filter(({ name }) => name > after);
     const found = behind.toSorted((a, b) => (a.name < b.name ? -1 : 1));
     const page = found.slice(0, limit);
@@ -59,8 +63,8 @@ export const listTopics = bind(api.topics.listTopics, {
 
 export const deleteTopic = bind(api.topics.deleteTopic, {
   rate,
-  run: async ({ queue }, call, { name }) => {
-    await queue.deleteTopic({ tenantId: call.identity.tenantId, name });
+  run: async ({ broker }, call, { name }) => {
+    await broker.deleteTopic({ tenantId: call.identity.tenantId, name: queueOf(name) });
     return { ok: true, value: undefined };
   },
   audit: { of: "all", target: ({ name }) => name },

@@ -7,13 +7,13 @@ import type { WorkerId } from "@codeq/queue";
 import { bind } from "../../edge/bind.ts";
 
 export const listWorkers = bind(api.workers.listWorkers, {
-  run: async ({ queue, workers }, call, { after, limit }) => {
+  run: async ({ broker, workers }, call, { after, limit }) => {
     const { tenantId } = call.identity;
     const found = new Map<WorkerId, KeptOf<typeof Worker>>();
     for (const [workerId, connected] of workers.of(tenantId)) {
       found.set(workerId, { workerId, leases: 0, ...connected });
     }
-    const { workers: holders, isPartial } = await queue.leasesOf(tenantId);
+    const { workers: holders, isPartial } = await broker.leasesOf(tenantId);
     for (const each of holders) {
       found.set(each.workerId, { streams: 0, ...found.get(each.workerId), ...each });
     }

@@ -54,7 +54,7 @@ export async function initCluster(parts: ClusterDataParts): Promise<ConvertedDat
         throw new FaultError("format", `${directory} belongs to a cluster node already`);
       }
       if (existsSync(join(directory, "kv"))) return;
-      const advice = "A new cluster needs no preparation: start one node with clusterBootstrap.";
+      const advice = "A new cluster needs no preparation: set clusterBootstrap.";
       throw new FaultError("format", `${directory} holds no data of a server. ${advice}`);
     },
     fill: (old, folder) => fillReplicas(old, join(folder, replicasFolder)),

@@ -1,17 +1,15 @@
 /** The logs of a cluster on their servers: which ones, where, and made by whom. */
-import { resolve } from "node:path";
-import { FaultError, type NatsTls, type SharedLog } from "@codeq/engine";
-import type { FoundLog, NatsServers } from "@codeq/engine/nats";
-import type { LogServer, NatsSystem } from "@codeq/engine/nats-system";
-import type { ClusterLogs } from "../../cluster/cluster-node.ts";
-import { replicasMax } from "../../cluster/membership.ts";
-import { natsPassword, natsSystemUrl, natsUrl } from "../../cluster/nats-config.ts";
-import { hostAndPort } from "../../cluster/peers.ts";
+import { FaultError, type SharedLog } from "@codeq/engine";
+import type { EtcdMember, EtcdServers, FoundLog } from "@codeq/engine/etcd";
+import type { ClusterLogs, LogServerStatus } from "../../cluster/cluster-node.ts";
+import type { LogServer } from "../../cluster/membership.ts";
+import { hostAndPort, type PeerTls } from "../../cluster/peers.ts";
 import type { NewLog } from "../../cluster/repair.ts";
-import { controlNumber, nameOf } from "../../cluster/replicated-shard.ts";
+import { nameOf } from "../../cluster/replicated-shard.ts";
 import type { ClusterNode as NamedNode } from "../../config/cluster.ts";
 import type { Config } from "../../config/settings.ts";
 import { drawId, slotOfCopies } from "../../core/backup/store-files.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { hasReplica } from "../open-data-dir.ts";
 import { logsToBegin } from "./cluster-data.ts";
@@ -19,173 +17,154 @@ import { replicaName } from "./replica-files.ts";
 
 interface LogsParts {
   readonly config: Config;
+  readonly clock: Clock;
   readonly logger: Logger;
+  readonly nodes: readonly NamedNode[];
+  readonly self: NamedNode;
+  readonly tls: PeerTls;
 }
 
-/** Ports above that of a node: for clients of its nats-server, and for the other nats-servers. */
-export const natsPorts = { clients: 1, routes: 2 } as const;
-/** Room for the control log on every log server. */
-const controlLogBytes = 1024 * 1024 * 1024;
-/** What a record may be; the largest group of changes is less. */
-const payloadBytesMin = 8 * 1024 * 1024 - 1024;
+/** Ports above that of a node: for clients of its etcd, and for the other members. */
+export const etcdPorts = { clients: 1, peers: 2 } as const;
 
-/** The logs of all shards. The connection to their servers is made when it is first needed. */
+/** How long the members are waited for, before those of the settings are asked how they are. */
+const membersMsMax = 1000;
+
+/** The logs of all shards. */
 export class Logs implements ClusterLogs, AsyncDisposable {
-  readonly #config: Config;
-  readonly #nodes: readonly NamedNode[];
-  readonly #servers: Promise<NatsServers>;
-  #connected: NatsServers | undefined;
-  readonly #warn: (text: string) => void;
+  readonly etcd: EtcdServers;
+  /** Why the log server of this node does not run, while it does not. */
+  whyDown: () => string | undefined = () => undefined;
+  readonly #parts: LogsParts;
+  #isChecked = false;
 
-  private constructor(
-    { config, logger }: LogsParts,
-    nodes: readonly NamedNode[],
-    servers: Promise<NatsServers>,
-  ) {
-    this.#config = config;
-    this.#nodes = nodes;
-    this.#servers = servers.then((connected) => {
-      this.#connected = connected;
-      return connected;
-    });
-    // Told by whoever opens a log.
-    this.#servers.catch(() => {});
-    this.#warn = (text) => logger.warn(text);
+  private constructor(parts: LogsParts, etcd: EtcdServers) {
+    this.#parts = parts;
+    this.etcd = etcd;
   }
 
-  static async connect(
-    parts: LogsParts,
-    nodes: readonly NamedNode[],
-    self: NamedNode,
-  ): Promise<Logs> {
+  static async make(parts: LogsParts): Promise<Logs> {
     // Loaded by nodes of a cluster only.
-    const { NatsServers } = await import("@codeq/engine/nats");
-    const { config } = parts;
-    const { natsUrls } = config;
+    const { EtcdServers } = await import("@codeq/engine/etcd");
+    const { config, clock, nodes, self, tls } = parts;
     // The own server first: it is the nearest.
     const others = nodes.filter(({ id }) => id !== self.id);
-    const password = natsPassword(config.clusterSecret);
     const urls =
-      natsUrls === ""
-        ? [self, ...others].map((node) => natsUrl(addressAbove(node, natsPorts.clients), password))
-        : natsUrls.split(",").map((url) => url.trim());
-    const servers = NatsServers.connect({ urls, name: `codeq ${self.id}`, tls: tlsFiles(config) });
-    if (natsUrls !== "") {
-      parts.logger.warn(
-        "the log servers are not started by codeQ: check that they run with sync_interval: always, " +
-          "or acknowledged work is lost when all of them lose power",
-      );
-    }
-    return new Logs(parts, nodes, servers);
+      config.etcdUrls === ""
+        ? [self, ...others].map(clientUrl)
+        : config.etcdUrls.split(",").map((url) => url.trim());
+    const prefix = config.etcdPrefix;
+    return new Logs(parts, new EtcdServers({ urls, tls, clock, node: self.id, prefix }));
   }
 
   async open(shard: number): Promise<SharedLog | undefined> {
-    const servers = await this.#servers;
-    const name = streamOf(shard);
-    const found = await servers.open(name);
-    if (found !== undefined) return assertRoomy(found);
-    if (!this.#config.clusterBootstrap) return undefined;
-    const begun = logsToBegin(this.#config)[replicaName(shard)];
-    if (begun === undefined && hasReplica(this.#config, replicaName(shard))) {
+    const { config, logger } = this.#parts;
+    await this.#check();
+    const name = replicaName(shard);
+    const found = await this.#found(name);
+    if (found !== undefined || config.clusterBootstrap !== config.nodeId) return found;
+    const begun = logsToBegin(config)[name];
+    if (begun === undefined && hasReplica(config, name)) {
       throw new FaultError(
         "format",
-        `stream ${name} is gone, and this node has data that came from it. It is not created anew, because ` +
-          "an empty log would not fit the data. Restore the stream, or run `codeq cluster repair`.",
+        `log ${name} is gone, and this node has data that came from it. It is not created anew, because ` +
+          "an empty log would not fit the data. Restore etcd, or run `codeq cluster repair`.",
       );
     }
     const firstSlot = begun === undefined ? undefined : slotOfCopies;
-    await this.#create(shard, { logId: begun ?? drawId(), firstSlot });
-    this.#warn(`the log of ${nameOf(shard)} was created; remove clusterBootstrap now`);
-    return await servers.open(name);
+    await this.etcd.create(name, { logId: begun ?? drawId(), firstSlot });
+    logger.warn(`the log of ${nameOf(shard)} was created; remove clusterBootstrap now`);
+    return await this.etcd.open(name);
   }
 
-  async look(shard: number): Promise<FoundLog | undefined> {
-    return await (await this.#servers).look(streamOf(shard));
+  look(shard: number): Promise<FoundLog | undefined> {
+    return this.etcd.look(replicaName(shard));
   }
 
-  async renew(shard: number, log: NewLog): Promise<void> {
-    await (await this.#servers).remove(streamOf(shard));
-    if (await this.#create(shard, log)) return;
-    // An earlier call, of which nobody heard, may have made it.
-    if ((await this.look(shard))?.logId === log.logId) return;
-    throw new FaultError("storage_failed", `stream ${streamOf(shard)} was made by somebody else`);
-  }
-
-  async moveAway(shard: number, server: string): Promise<void> {
-    await (await this.#servers).moveAway(streamOf(shard), server);
-  }
-
-  async setReplicas(shard: number, replicas: number): Promise<void> {
-    await (await this.#servers).setReplicas(streamOf(shard), replicas);
+  renew(shard: number, found: FoundLog | undefined, log: NewLog): Promise<boolean> {
+    return this.etcd.renew(replicaName(shard), found, log);
   }
 
   async servers(): Promise<readonly LogServer[] | undefined> {
-    return await this.#asSystem((system) => system.servers());
+    if (this.#parts.config.etcdUrls !== "") return undefined;
+    return await this.#health(await this.etcd.members());
   }
 
   async removeServer(server: string): Promise<void> {
-    await this.#asSystem((system) => system.remove(server));
+    const members = await this.etcd.members();
+    const peerUrl = this.#parts.nodes.filter(({ id }) => id === server).map(peerUrlOf);
+    const found = members.find(({ name, peerUrls }) => {
+      // A member that has never started has no name.
+      return name === server || peerUrls.some((url) => peerUrl.includes(url));
+    });
+    if (found !== undefined) await this.etcd.removeMember(found.id);
+  }
+
+  /** All log servers, also while they have no majority. */
+  async health(): Promise<readonly LogServerStatus[]> {
+    const { config, nodes, clock } = this.#parts;
+    const late = Promise.withResolvers<never>();
+    const cancel = clock.after(membersMsMax, () => {
+      late.reject(new FaultError("storage_failed", "the log servers do not answer"));
+    });
+    try {
+      return await this.#health(await Promise.race([this.etcd.members(), late.promise]));
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      const urls = config.etcdUrls === "" ? [] : config.etcdUrls.split(",");
+      const named = config.etcdUrls === "" ? nodes : [];
+      const members = [
+        ...named.map((node) => ({ name: node.id, clientUrls: [clientUrl(node)] })),
+        ...urls.map((url) => ({ name: url.trim(), clientUrls: [url.trim()] })),
+      ];
+      return await this.#health(
+        members.map((each) => ({ ...each, id: 0, peerUrls: [], isLearner: false })),
+      );
+    } finally {
+      cancel();
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#connected?.[Symbol.asyncDispose]();
+    await this.etcd[Symbol.asyncDispose]();
   }
 
-  /** False when there is one already. */
-  async #create(
-    shard: number,
-    log: { readonly logId: number; readonly firstSlot?: number | undefined },
-  ): Promise<boolean> {
-    const { clusterLogBytes } = this.#config;
-    const bytesMax =
-      shard === controlNumber ? Math.min(clusterLogBytes, controlLogBytes) : clusterLogBytes;
-    const replicas = Math.min(this.#nodes.length, replicasMax);
-    return await (await this.#servers).create(streamOf(shard), { ...log, replicas, bytesMax });
-  }
-
-  /** Undefined when the log servers are run by somebody else. */
-  async #asSystem<T>(ask: (system: NatsSystem) => Promise<T>): Promise<T | undefined> {
-    const { natsUrls, clusterSecret } = this.#config;
-    if (natsUrls !== "" || this.#nodes.length === 1) return undefined;
-    const { NatsSystem } = await import("@codeq/engine/nats-system");
-    const password = natsPassword(clusterSecret);
-    const urls = this.#nodes.map((node) => {
-      return natsSystemUrl(addressAbove(node, natsPorts.clients), password);
+  async #health(members: readonly EtcdMember[]): Promise<readonly LogServerStatus[]> {
+    const all = await Promise.all(members.map((member) => this.etcd.health(member)));
+    return members.map(({ name, peerUrls, clientUrls, isLearner }, at) => {
+      const health = all[at];
+      const url = clientUrls[0] ?? peerUrls[0] ?? "";
+      return { name: name || url, url, isOnline: health !== undefined, isLearner, health };
     });
-    const tls = tlsFiles(this.#config);
-    await using system = await NatsSystem.connect({ urls, name: "codeq members", tls });
-    return await ask(system);
+  }
+
+  async #found(name: string): Promise<SharedLog | undefined> {
+    try {
+      return await this.etcd.open(name);
+    } catch (error) {
+      const why = this.whyDown();
+      if (!(error instanceof FaultError) || why === undefined) throw error;
+      throw new FaultError(error.code, `${error.message} ${why}`, error);
+    }
+  }
+
+  /** An etcd of somebody else may be too old, or take too little. */
+  async #check(): Promise<void> {
+    if (this.#isChecked || this.#parts.config.etcdUrls === "") return;
+    await this.etcd.assertUsable();
+    this.#isChecked = true;
   }
 }
 
-function assertRoomy(log: SharedLog): SharedLog {
-  if (log.recordBytesMax >= payloadBytesMin) return log;
-  throw new FaultError(
-    "format",
-    `the log servers take records of ${log.recordBytesMax} bytes. Set max_payload: 8MB in the ` +
-      "configuration of every nats-server.",
-  );
+export function clientUrl(node: NamedNode): string {
+  return `https://${addressAbove(node, etcdPorts.clients)}`;
 }
 
-/** Paths of the files for TLS between nodes and log servers; undefined for none. */
-export function tlsFiles({
-  clusterTlsCertFile,
-  clusterTlsKeyFile,
-  clusterTlsCaFile,
-}: Config): NatsTls | undefined {
-  if (clusterTlsCertFile === "") return undefined;
-  return {
-    certFile: resolve(clusterTlsCertFile),
-    keyFile: resolve(clusterTlsKeyFile),
-    caFile: resolve(clusterTlsCaFile),
-  };
+function peerUrlOf(node: NamedNode): string {
+  return `https://${addressAbove(node, etcdPorts.peers)}`;
 }
 
 export function addressAbove(node: NamedNode, ports: number): string {
   const at = node.address.lastIndexOf(":");
   return `${node.address.slice(0, at)}:${hostAndPort(node.address).port + ports}`;
-}
-
-function streamOf(shard: number): string {
-  return `codeq-${replicaName(shard)}`;
 }

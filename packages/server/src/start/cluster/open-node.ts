@@ -2,25 +2,35 @@
  * Makes a server a node of a cluster: its log server, its replicas, and the broker that opens when a replica
  * leads.
  */
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
-import { type EngineState, FaultError, install, OpenedParts, type SharedLog } from "@codeq/engine";
+import {
+  type EngineState,
+  FaultError,
+  install,
+  OpenedParts,
+  replicaTimingOf,
+  type SharedLog,
+} from "@codeq/engine";
+import { clusterCertificate } from "../../cluster/cluster-certificates.ts";
 import {
   ClusterNode,
   type ControlOpening,
   type ReplicaOpening,
 } from "../../cluster/cluster-node.ts";
 import { ControlReplica } from "../../cluster/control-replica.ts";
-import { natsPassword } from "../../cluster/nats-config.ts";
-import { NatsProcess } from "../../cluster/nats-process.ts";
-import type { PeerTls } from "../../cluster/peers.ts";
+import type { EtcdTlsFiles } from "../../cluster/etcd-arguments.ts";
+import { EtcdProcess } from "../../cluster/etcd-process.ts";
+import { findEtcd } from "../../cluster/etcd-program.ts";
+import { hostAndPort, type PeerTls } from "../../cluster/peers.ts";
 import {
   controlNumber,
   type OpenedShard,
   type Opening,
   ReplicatedShard,
 } from "../../cluster/replicated-shard.ts";
+import { assertSameSecret } from "../../cluster/secret-check.ts";
 import {
   clusterMembers,
   clusterUrls,
@@ -33,9 +43,10 @@ import { webhookLimiterOfShard } from "../../core/limiter/limiter.ts";
 import type { Store } from "../../core/store/store.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
 import type { ClusterMember } from "../compose.ts";
-import { openReplica, type ReplicaStorage } from "../open-data-dir.ts";
+import { hasReplica, openReplica, type ReplicaStorage } from "../open-data-dir.ts";
 import { openShard, openStore, type ShardParts } from "../shards/open-shard.ts";
-import { addressAbove, Logs, natsPorts, tlsFiles } from "./cluster-logs.ts";
+import { logsToBegin } from "./cluster-data.ts";
+import { addressAbove, clientUrl, etcdPorts, Logs } from "./cluster-logs.ts";
 import { replicaFiles, replicaName } from "./replica-files.ts";
 
 export interface NodeParts extends ShardParts {
@@ -48,11 +59,15 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
   await assertWithoutTasks(store, config);
   const nodes = clusterMembers(config);
   const self = nodes.find(({ id }) => id === config.nodeId) as NamedNode;
-  const tls = await readTls(config);
+  const tls = await readTls(config, self);
+  const others = nodes.filter(({ id }) => id !== self.id);
+  await assertSameSecret(others, tls, clock);
   await using opening = new OpenedParts();
-  const own = config.natsUrls === "" ? await startNats(parts, nodes, self) : undefined;
-  if (own !== undefined) opening.use(own);
-  const logs = opening.use(await Logs.connect(parts, nodes, self));
+  const logs = opening.use(await Logs.make({ config, clock, logger, nodes, self, tls }));
+  if (config.etcdUrls === "") {
+    const etcd = opening.use(await startEtcd(parts, { nodes, self, logs, tls }));
+    logs.whyDown = () => etcd.problem;
+  }
   const node = opening.use(
     await ClusterNode.start({
       self,
@@ -82,6 +97,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
     get status() {
       return node.status;
     },
+    health: () => node.health(),
     leaderUrl: (id) => node.leaderUrl(id),
     local: (tenantId, id) => node.local(tenantId, id),
     handOff: (wanted) => node.handOff(wanted),
@@ -94,15 +110,19 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
   };
 }
 
-async function readTls(config: Config): Promise<PeerTls | undefined> {
+/** Files of the user, or a certificate that follows from the secret. */
+async function readTls(config: Config, self: NamedNode): Promise<PeerTls> {
   const files = tlsFiles(config);
-  if (files === undefined) return undefined;
-  const { certFile, keyFile, caFile } = files;
+  if (files === undefined) {
+    const hosts = [...new Set([hostAndPort(self.address).host, "localhost", "127.0.0.1"])];
+    const { cert, key, ca } = clusterCertificate(config.clusterSecret, self.id, hosts);
+    return { cert: Buffer.from(cert), key: Buffer.from(key), ca: Buffer.from(ca) };
+  }
   try {
     const [cert, key, ca] = [
-      await readFile(certFile),
-      await readFile(keyFile),
-      await readFile(caFile),
+      await readFile(files.certFile),
+      await readFile(files.keyFile),
+      await readFile(files.caFile),
     ];
     createSecureContext({ cert, key, ca });
     return { cert, key, ca };
@@ -111,6 +131,35 @@ async function readTls(config: Config): Promise<PeerTls | undefined> {
     const advice = "Check clusterTlsCertFile, clusterTlsKeyFile and clusterTlsCaFile";
     throw new FaultError("format", `${text}. ${advice}.`);
   }
+}
+
+/** Paths of the user's files; undefined for none. */
+function tlsFiles({
+  clusterTlsCertFile,
+  clusterTlsKeyFile,
+  clusterTlsCaFile,
+}: Config): EtcdTlsFiles | undefined {
+  if (clusterTlsCertFile === "") return undefined;
+  return {
+    certFile: resolve(clusterTlsCertFile),
+    keyFile: resolve(clusterTlsKeyFile),
+    caFile: resolve(clusterTlsCaFile),
+  };
+}
+
+/** etcd reads files only. */
+async function writeTls(directory: string, tls: PeerTls): Promise<EtcdTlsFiles> {
+  const write = async (name: string, bytes: Buffer): Promise<string> => {
+    const path = resolve(directory, name);
+    await writeFile(path, bytes, { mode: 0o600 });
+    return path;
+  };
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  return {
+    certFile: await write("cert.pem", tls.cert),
+    keyFile: await write("key.pem", tls.key),
+    caFile: await write("ca.pem", tls.ca),
+  };
 }
 
 /** Tasks of a server alone would not be seen by the cluster. */
@@ -124,28 +173,57 @@ async function assertWithoutTasks(store: Store, config: Config): Promise<void> {
   );
 }
 
-function startNats(
+async function startEtcd(
   { config, clock, logger }: NodeParts,
-  nodes: readonly NamedNode[],
-  self: NamedNode,
-): Promise<NatsProcess> {
-  const all = nodes.map((node) => addressAbove(node, natsPorts.routes));
-  const routes =
-    nodes.length === 1 ? undefined : { address: addressAbove(self, natsPorts.routes), all };
-  return NatsProcess.start({
-    binary: config.natsServer,
+  cluster: {
+    readonly nodes: readonly NamedNode[];
+    readonly self: NamedNode;
+    readonly logs: Logs;
+    readonly tls: PeerTls;
+  },
+): Promise<EtcdProcess> {
+  const { nodes, self, logs, tls } = cluster;
+  const program = await findEtcd(config.etcdProgram);
+  const directory = resolve(config.dataDir, "etcd");
+  const files = tlsFiles(config) ?? (await writeTls(directory, tls));
+  return new EtcdProcess({
+    program,
     clock,
     logger,
+    servers: logs.etcd,
+    otherUrls: nodes.filter(({ id }) => id !== self.id).map(clientUrl),
+    members: nodes.map((node) => ({
+      name: node.id,
+      address: addressAbove(node, etcdPorts.peers),
+    })),
+    whyNotBegin: () => whyNotBegin(config),
     config: {
-      serverName: self.id,
-      clientAddress: addressAbove(self, natsPorts.clients),
-      routes,
-      directory: resolve(config.dataDir, "nats"),
-      password: natsPassword(config.clusterSecret),
-      storeBytesMax: (config.shards + 1) * config.clusterLogBytes,
-      tls: tlsFiles(config),
+      name: self.id,
+      directory,
+      clientAddress: addressAbove(self, etcdPorts.clients),
+      peerAddress: addressAbove(self, etcdPorts.peers),
+      quotaBytes: 2 * config.clusterLogBytes,
+      tls: files,
+      heartbeatMs: config.etcdHeartbeatMs,
+      electionMs: config.etcdElectionMs,
     },
   });
+}
+
+/** Only one node begins a cluster, and only when it has no data of an earlier one. */
+function whyNotBegin(config: Config): string | undefined {
+  const { clusterBootstrap, nodeId, shards } = config;
+  if (clusterBootstrap !== nodeId) {
+    const other = clusterBootstrap || "the id of one node";
+    return `none of them answers. For a new cluster, set clusterBootstrap: ${other}, and start that node`;
+  }
+  const replicas = [controlNumber, ...Array.from({ length: shards }, (_, shard) => shard)];
+  const begun = logsToBegin(config);
+  const isUsed = replicas.map(replicaName).some((name) => {
+    return hasReplica(config, name) && begun[name] === undefined;
+  });
+  if (!isUsed) return undefined;
+  return "none of them answers, and this node has data of a cluster, so that it begins no new one";
 }
 
 async function openReplicatedShard(
@@ -167,6 +245,7 @@ async function openReplicatedShard(
       rank,
       clock,
       drawWriter: drawId,
+      timing: replicaTimingOf(config.etcdElectionMs),
       flushBytes: config.flushBytes,
       isLimited: isLimited(config.quotas),
       defer,
@@ -200,6 +279,7 @@ async function openControl(
       rank,
       clock,
       drawWriter: drawId,
+      timing: replicaTimingOf(config.etcdElectionMs),
       shards: config.shards,
       defer,
       openStore: (log) =>

@@ -22,7 +22,7 @@ import {
   ShardRoute,
 } from "../../core/backup/shard-route.ts";
 import { NewStore } from "../../core/backup/store-files.ts";
-import { shardOf, shardOfKey } from "../../core/shards/shard-of.ts";
+import { shardOf, shardOfKey, uniqueHomeOf } from "../../core/shards/shard-of.ts";
 import { type OldStoreParts, oldStores, readShards } from "../old-stores.ts";
 import { lockDataDir } from "../open-data-dir.ts";
 
@@ -66,7 +66,8 @@ export async function migrateShards(to: number, parts: MigrateParts): Promise<Mi
   assertRenamable(directory, from);
   let total = 0;
   for await (const store of oldStores(old, from)) total += await countTasks(store.kv);
-  const migration: Migration = { ...old, from, to, total };
+  const nowMs = parts.clock.nowMs();
+  const migration: Migration = { ...old, from, to, total, nowMs };
   return await replaceStores(directory, {
     fill: async (folder) => {
       await copy(migration, folder);
@@ -142,6 +143,7 @@ interface Migration extends MigrateParts, OldStoreParts {
   readonly from: number;
   readonly to: number;
   readonly total: number;
+  readonly nowMs: number;
 }
 
 async function copy(migration: Migration, folder: string): Promise<void> {
@@ -193,8 +195,8 @@ async function walk(
   phase: MigrationProgress["phase"],
   take: (entry: RoutedEntry) => Promise<void> | void,
 ): Promise<ShardRoute> {
-  const { from, to, total, setsAsideDamaged = false, onProgress, onStep } = migration;
-  const route = new ShardRoute(newShards(to), setsAsideDamaged);
+  const { from, to, total, nowMs, setsAsideDamaged = false, onProgress, onStep } = migration;
+  const route = new ShardRoute(newShards(to), { setsAsideDamaged, nowMs });
   let reported = 0;
   for await (const { kv } of oldStores(migration, from)) {
     for await (const entries of route.of(kv)) {
@@ -214,6 +216,7 @@ function newShards(count: number): NewShards {
     count,
     ofTask: (id) => shardOf(id, count),
     ofKey: (tenantId, key) => shardOfKey(tenantId, key, count),
+    ofUnique: ({ tenantId, queue, key }) => shardOfKey(tenantId, uniqueHomeOf(queue, key), count),
   };
 }
 

@@ -6,11 +6,11 @@
 import { randomFillSync } from "node:crypto";
 import type { EngineState, FaultError } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
-import { noQuotas } from "../../config/quotas.ts";
+import { quotasOfShard } from "../../config/quotas.ts";
 import type { Config } from "../../config/settings.ts";
-import { Broker } from "../../core/broker/broker.ts";
 import { ChangeObservers } from "../../core/broker/change-observers.ts";
-import type { Clock } from "../../core/clock.ts";
+import { ShardBroker } from "../../core/broker/shard-broker.ts";
+import { type Clock, steadyClock } from "../../core/clock.ts";
 import type { Limiter } from "../../core/limiter/limiter.ts";
 import { idsOfShard } from "../../core/shards/shard-of.ts";
 import { Store } from "../../core/store/store.ts";
@@ -65,7 +65,7 @@ export interface ShardParts extends StoreParts {
   /** Where artifacts are kept; in a local directory unless observers otherwise. */
   readonly artifacts?: ArtifactProvider | undefined;
   /** Is given the broker of each shard that is opened in this thread. */
-  readonly onBroker?: ((broker: Broker) => void) | undefined;
+  readonly onBroker?: ((broker: ShardBroker) => void) | undefined;
   /** How long maintenance may sleep; without a limit where the wall clock is never set. */
   readonly sleepMsMax?: number | undefined;
 }
@@ -77,12 +77,14 @@ export interface MemoryLimits {
 
 export interface Shard extends AsyncDisposable {
   readonly store: Store;
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
 }
 
 const delayedInMemoryMax = 100_000;
 
-export async function openShard(parts: ShardParts): Promise<Shard> {
+export async function openShard(given: ShardParts): Promise<Shard> {
+  // What is due and what has expired is not decided by a wall clock that was just set.
+  const parts = { ...given, clock: steadyClock(given.clock) };
   const { config, clock, metrics, feed } = parts;
   const store = await openStore(parts);
   const events = new Events(metrics);
@@ -110,10 +112,10 @@ function openBroker(
     observers,
     artifacts,
   }: { store: Store; observers: ChangeObservers; artifacts: ArtifactProvider },
-): Promise<Broker> {
+): Promise<ShardBroker> {
   const { config, clock, draw, memory } = parts;
   const warnings = new SpacedWarnings(parts.logger, clock);
-  return Broker.open({
+  return ShardBroker.open({
     store,
     clock,
     ids: idsOfShard(new TaskIds(parts.randomBytes), {
@@ -130,10 +132,11 @@ function openBroker(
       doneMs: config.retentionSeconds * 1000,
       deadMs: config.dlqRetentionSeconds * 1000,
     },
+    keyLifeMs: config.idempotencySeconds * 1000,
     maxAttemptsDefault: config.maxAttemptsDefault,
     delayedInMemoryMax: memory?.delayedInMemoryMax ?? delayedInMemoryMax,
     // With several shards only the router knows what all of them have.
-    quotas: config.shards === 1 ? config.quotas : noQuotas,
+    quotas: config.shards === 1 ? config.quotas : quotasOfShard(config.quotas),
     disableEndpointAfterMs: config.webhookDisableAfterSeconds * 1000,
     prepareRemoval: (ids) => {
       const removal = artifacts.removalOf(ids, (id) => namedKeys(store, id));

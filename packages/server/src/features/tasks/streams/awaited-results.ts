@@ -12,9 +12,14 @@ import type { TaskId } from "@codeq/queue";
 import { endOfWait } from "../../../core/abort-groups.ts";
 import type { Identity } from "../../../edge/access/identity.ts";
 import type { Caller, Dispatch } from "../../../edge/dispatch.ts";
-import { echoOf, itemsPerTurnMax, nextTurn, type Session } from "../../../edge/grpc/session.ts";
+import {
+  echoOf,
+  itemsPerTurnMax,
+  nextTurn,
+  type StreamCall,
+} from "../../../edge/grpc/stream-call.ts";
 import { type Answer, type Refusal, refusal, sentenceOf } from "../../../edge/operation.ts";
-import { awaitEnd, type EndedTask, getResult, readEnd, type Waited } from "../get-result.ts";
+import { awaitEnd, type EndedTask, getResult, readEnd, type Waited } from "../read-task.ts";
 
 /** Results that one stream may wait for. */
 const awaitsMax = 16_384;
@@ -33,7 +38,7 @@ interface Ready {
 
 export class AwaitedResults {
   readonly #dispatch: Dispatch;
-  readonly #session: Session<producer.ServerEvent>;
+  readonly #streamCall: StreamCall<producer.ServerEvent>;
   readonly #call: Caller;
   readonly #until: AbortController = new AbortController();
   readonly #ready: Map<string, Ready> = new Map();
@@ -42,10 +47,14 @@ export class AwaitedResults {
   #isScheduled = false;
   #room: PromiseWithResolvers<void> | undefined;
 
-  constructor(dispatch: Dispatch, session: Session<producer.ServerEvent>, identity: Identity) {
+  constructor(
+    dispatch: Dispatch,
+    streamCall: StreamCall<producer.ServerEvent>,
+    identity: Identity,
+  ) {
     this.#dispatch = dispatch;
-    this.#session = session;
-    this.#call = { identity, signal: this.#until.signal, from: session.from };
+    this.#streamCall = streamCall;
+    this.#call = { identity, signal: this.#until.signal, from: streamCall.from };
   }
 
   async wait({ taskId, waitSeconds }: producer.AwaitResult): Promise<void> {
@@ -101,7 +110,7 @@ export class AwaitedResults {
     setImmediate(() => {
       this.#isScheduled = false;
       for (let left = this.#ready.size; left > 0 && this.#reads < readsMax; left -= 1) {
-        this.#readAndSend().catch((error: unknown) => this.#session.fail(error));
+        this.#readAndSend().catch((error: unknown) => this.#streamCall.fail(error));
       }
     });
   }
@@ -151,7 +160,7 @@ export class AwaitedResults {
   #answer(taskId: string, answer: Answer<EndedTask>, startedMs: number): void {
     this.#dispatch.noteAnswer(getResult, answer, startedMs);
     const value = answer.ok ? resultOf(taskId, answer.value) : noResult(taskId, answer);
-    this.#session.send({ case: "taskResult", value });
+    this.#streamCall.send({ case: "taskResult", value });
   }
 }
 

@@ -14,7 +14,7 @@ import {
   enqueueNow,
   worker,
 } from "../../../../test/broker-world.ts";
-import type { Broker } from "../../../core/broker/broker.ts";
+import type { ShardBroker } from "../../../core/broker/shard-broker.ts";
 import type { ClaimedTask, Refused } from "../../../core/broker/verbs.ts";
 import type { Dispatch } from "../../../edge/dispatch.ts";
 import { type Admission, type Refusal, refusal } from "../../../edge/operation.ts";
@@ -31,7 +31,7 @@ const workerId = "worker-1" as WorkerId;
 
 class World {
   readonly clock: SimClock;
-  readonly broker: Broker;
+  readonly broker: ShardBroker;
   readonly world: BrokerWorld;
   readonly readys: PendingReadys;
   readonly counts = { pendingReadys: 0 };
@@ -48,12 +48,12 @@ class World {
   /** What was delivered last and has not left yet. */
   unsent: (() => void) | undefined;
 
-  constructor(world: BrokerWorld, broker: Broker) {
+  constructor(world: BrokerWorld, broker: ShardBroker) {
     this.world = world;
     this.clock = world.clock;
     this.broker = broker;
     const dispatch = {
-      server: { queue: broker, config: { defaultLeaseSeconds: 60 } },
+      server: { broker: broker, config: { defaultLeaseSeconds: 60 } },
       admit: () => this.#admit(),
       noteItems: (_: unknown, { ok }: { ok: number }) => this.noted.push(`ok ${ok}`),
       noteRefusal: (action: string, refused: Refusal) => {

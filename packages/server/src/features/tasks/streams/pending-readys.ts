@@ -21,7 +21,7 @@ import {
   refusal,
 } from "../../../edge/operation.ts";
 import { allowedQueues, claimTasks, handBack } from "../claim-tasks.ts";
-import { leaseMsOf } from "../lease-ms.ts";
+import { leaseMsOf } from "../extend-lease.ts";
 
 /** The stream of the Readys. */
 export interface ReadyStream {
@@ -165,8 +165,8 @@ export class PendingReadys implements ReadyOwner {
 
   /** Cancels all claims; their Readys wait again. */
   #cancelAll(): void {
-    const { queue } = this.#parts.dispatch.server;
-    for (const ready of [...this.#asking]) queue.cancelClaim(ready);
+    const { broker } = this.#parts.dispatch.server;
+    for (const ready of [...this.#asking]) broker.cancelClaim(ready);
   }
 
   #retryLater(ready: PendingReady, afterMs: number): void {
@@ -211,7 +211,7 @@ export class PendingReadys implements ReadyOwner {
       this.#retryLater(ready, retryMs.refused);
       return;
     }
-    if (dispatch.server.queue.isCrowded(call.identity.tenantId)) {
+    if (dispatch.server.broker.isCrowded(call.identity.tenantId)) {
       this.#retryLater(ready, retryMs.crowded);
       return;
     }
@@ -219,7 +219,7 @@ export class PendingReadys implements ReadyOwner {
     ready.isCancelled = false;
     this.#asking.add(ready);
     try {
-      dispatch.server.queue.claim(ready);
+      dispatch.server.broker.claim(ready);
     } catch (error) {
       this.#failed(ready, error);
     }
@@ -230,7 +230,7 @@ export class PendingReadys implements ReadyOwner {
     const { dispatch } = this.#parts;
     const refused = dispatch.asRefusal(claimTasks, error);
     if (!this.#asking.delete(ready)) return;
-    dispatch.server.queue.cancelClaim(ready);
+    dispatch.server.broker.cancelClaim(ready);
     this.#stream.refuse(refused);
     this.#end(ready);
   }

@@ -3,8 +3,9 @@
  * everything, so it does not matter which of the two ports a client uses.
  */
 
+import { memoryOf, unauthenticatedCallsOf } from "../../../config/memory.ts";
 import type { Config } from "../../../config/settings.ts";
-import type { Queue } from "../../../core/broker/queue.ts";
+import type { Broker } from "../../../core/broker/broker.ts";
 import {
   createGrpcServer,
   type GrpcMethods,
@@ -13,18 +14,25 @@ import {
 } from "../../../edge/grpc/grpc-server.ts";
 import { Health, healthService } from "../../../edge/grpc/health.ts";
 import { reflectionMethods } from "../../../edge/grpc/reflection.ts";
-import { type SessionParts, type StreamCounts, serveStream } from "../../../edge/grpc/session.ts";
+import {
+  type StreamCallParts,
+  type StreamCounts,
+  serveStream,
+} from "../../../edge/grpc/stream-call.ts";
 import type { ServerTls } from "../../../edge/tls/server-tls.ts";
-import { producerProtocol } from "./producer-session.ts";
-import { workerProtocol } from "./worker-session.ts";
+import { producerProtocol } from "./producer-stream.ts";
+import { workerProtocol } from "./worker-stream.ts";
 
 const producerService = "producerpb.ProducerStream";
 const workerService = "workerpb.WorkerStream";
 const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
 
-export interface StreamsParts extends SessionParts {
-  readonly queue: Queue;
-  readonly limits: Pick<Config, "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax">;
+export interface StreamsParts extends StreamCallParts {
+  readonly broker: Broker;
+  readonly limits: Pick<
+    Config,
+    "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax" | "memoryBytes"
+  >;
   readonly tls?: ServerTls | undefined;
 }
 
@@ -47,7 +55,7 @@ export interface Streams {
 export function createStreams(parts: StreamsParts): Streams {
   const services = [producerService, workerService];
   const health = new Health(services, parts.clock);
-  health.setAll(parts.queue.state === "open");
+  health.setAll(parts.broker.state === "open");
   const producer = producerProtocol(parts);
   const worker = workerProtocol(parts);
   const methods: GrpcMethods = new Map([
@@ -58,7 +66,13 @@ export function createStreams(parts: StreamsParts): Streams {
   ]);
   const { logger, clock, tls } = parts;
   const { connectionsMax, headerBytesMax, streamsPerConnectionMax } = parts.limits;
-  const limits = { ...grpcLimits, connectionsMax, headerBytesMax, streamsPerConnectionMax };
+  const limits = {
+    ...grpcLimits,
+    connectionsMax,
+    headerBytesMax,
+    streamsPerConnectionMax,
+    unauthenticatedCallsMax: unauthenticatedCallsOf(memoryOf(parts.limits)),
+  };
   const listeners: GrpcServer[] = [];
   const sumOf = (count: (listener: GrpcServer) => number): number =>
     listeners.reduce((sum, listener) => sum + count(listener), 0);

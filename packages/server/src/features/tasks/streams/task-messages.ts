@@ -62,5 +62,7 @@ export function taskMessage({ task, payload }: ClaimedTask, workerId: string): w
     tags: (task.extras?.tags ?? noTags) as string[],
     replayOf: task.repairs?.replayOf ?? "",
     timeoutSeconds: (task.extras?.timeoutMs ?? 0) / 1000,
+    scheduleId: task.schedule?.id ?? "",
+    scheduledForMs: task.schedule?.forMs ?? 0,
   };
 }

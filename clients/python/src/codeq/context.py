@@ -1,0 +1,83 @@
+"""What a handler knows of its task, and what it can tell."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from .errors import CodeqError
+from .worker_core import Attempt
+
+_NOTE_CHARS_MAX = 200
+_LINE_CHARS_MAX = 500
+
+
+class TraceContext(NamedTuple):
+    """A W3C trace context, as it stands in headers."""
+
+    traceparent: str
+    tracestate: str = ""
+
+
+#: The trace of the task that the current handler works on.
+current_trace: ContextVar[TraceContext | None] = ContextVar("codeq_trace", default=None)
+
+
+class Context:
+    """The second argument of a handler."""
+
+    def __init__(self, attempt: Attempt, cancel: Callable[[], None] | None = None) -> None:
+        task = attempt.task
+        self._attempt = attempt
+        self._cancel = cancel
+        self._stopped = threading.Event()
+        self.id: str = task.id
+        self.task: str = task.command
+        #: The first attempt is 1.
+        self.attempt: int = task.attempts + 1
+        self.max_attempts: int = task.max_attempts
+        self.priority: int = task.priority
+        self.tags: tuple[str, ...] = tuple(task.tags)
+        #: Grows with every attempt of the task, so that other systems can refuse an older one.
+        self.fencing_token: int = task.lease_token
+        self.created_at: datetime = task.created_at.ToDatetime(timezone.utc)
+        #: The JSON text of the input.
+        self.payload: bytes = task.payload
+        self.trace: TraceContext | None = (
+            TraceContext(task.trace_parent, task.trace_state) if task.trace_parent else None
+        )
+        attempt.on_told = self._told
+
+    @property
+    def stop_reason(self) -> CodeqError | None:
+        """
+        Why the handler should stop; its code is `lease_lost`, `task_cancelled`, `worker_closing`, `handler_timeout`
+        or `task_timeout`. The asyncio task of an async handler is cancelled at the same time.
+        """
+        return self._attempt.stop_reason
+
+    def raise_if_stopped(self) -> None:
+        """For sync handlers, which cannot be cancelled from outside: call it between steps."""
+        if self.stop_reason is not None:
+            raise self.stop_reason
+
+    def wait_stopped(self, seconds: float) -> bool:
+        """Sleeps for so long, or until the handler should stop; true when it should."""
+        return self._stopped.wait(seconds)
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """How far the work has come, from 0 to 1, for people who look at the task."""
+        percent = round(min(max(fraction, 0.0), 1.0) * 100)
+        self._attempt.progress = (percent, note[:_NOTE_CHARS_MAX])
+
+    def log(self, line: str) -> None:
+        """A line for people who look at the task; the server keeps the last 50."""
+        self._attempt.logs.append(line[:_LINE_CHARS_MAX])
+
+    def _told(self, reason: CodeqError) -> None:
+        self._stopped.set()
+        if self._cancel is not None:
+            self._cancel()

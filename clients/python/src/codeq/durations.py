@@ -1,0 +1,34 @@
+"""Lengths of time: seconds, a `timedelta`, or a text such as `"30s"`."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+
+#: Seconds, a `timedelta`, or a number with a unit: `"500ms"`, `"30s"`, `"5m"`, `"1.5h"`, `"7d"`.
+Duration = float | int | timedelta | str
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PATTERN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def to_seconds(duration: Duration, what: str) -> float:
+    """The length in seconds; `what` names the option in the message of the error."""
+    seconds: float | None = None
+    if isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    elif isinstance(duration, (int, float)) and not isinstance(duration, bool):
+        seconds = float(duration)
+    elif isinstance(duration, str) and (match := _PATTERN.fullmatch(duration)):
+        seconds = float(match[1]) * _UNITS[match[2]]
+    if seconds is not None and math.isfinite(seconds) and seconds >= 0:
+        return seconds
+    raise ValueError(
+        f'invalid {what} {duration!r}: give seconds, a timedelta or a text like "30s" (units: ms, s, m, h, d)'
+    )
+
+
+def whole_seconds(seconds: float) -> int:
+    """For the wire, which counts in seconds: never shorter than asked for."""
+    return math.ceil(seconds)

@@ -1,0 +1,1 @@
+"""The messages of the streams, generated from the proto files of the server; tests compare them."""

@@ -1,0 +1,254 @@
+"""Producers and workers against a real server whose clock the tests move."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from codeq import Codeq, CodeqError, Context, EnqueueManyError, Listeners, Permanent, RetryIn, Settings, TaskFailed
+from codeq.testing import TestServer
+
+Transport = Literal["auto", "streams", "http"]
+
+
+@dataclass
+class Greet:
+    name: str
+
+
+@dataclass
+class Greeting:
+    text: str
+
+
+def test_a_task_goes_in_and_its_result_comes_out(codeq_server: TestServer) -> None:
+    async def go(transport: Transport) -> None:
+        app = Codeq(codeq_server.url, transport=transport)
+
+        @app.task(name=f"greet-{transport}")
+        async def greet(given: Greet) -> Greeting:
+            return Greeting(f"hello {given.name}")
+
+        async with app.worker():
+            assert await greet.run(Greet("Ada")) == Greeting("hello Ada")
+            runs = await greet.enqueue_many([Greet("Bo"), (Greet("Cy"), Settings(priority=9))])
+            assert [(await run.result()).text for run in runs] == ["hello Bo", "hello Cy"]
+        await app.close()
+
+    for transport in ("auto", "streams", "http"):
+        asyncio.run(go(transport))
+
+
+def test_the_sync_twins_do_the_same_and_sync_handlers_run_side_by_side(codeq_server: TestServer) -> None:
+    app = Codeq(codeq_server.url)
+    together = threading.Barrier(3)
+
+    @app.task
+    def meet(number: int, context: Context) -> int:
+        together.wait(30)
+        return number * 2
+
+    worker = app.worker(concurrency=3)
+    started = threading.Event()
+    loop = asyncio.new_event_loop()
+
+    async def work() -> None:
+        async with worker:
+            started.set()
+            await stop.wait()
+
+    stop = asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=[work()])
+    thread.start()
+    assert started.wait(30)
+    runs = meet.enqueue_many_sync([1, 2, 3])
+    assert [run.result_sync("30s") for run in runs] == [2, 4, 6]
+    assert runs[0].status_sync()["status"] == "COMPLETED"
+    with pytest.raises(CodeqError) as raised:
+        runs[0].cancel_sync()
+    assert raised.value.code == "has_ended"
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+    app.close_sync()
+
+
+async def _delayed(server: TestServer) -> None:
+    app = Codeq(server.url)
+
+    @app.task
+    async def remind() -> str:
+        return "now"
+
+    async with app.worker():
+        run = await remind.enqueue(None, delay="1h")
+        await server.advance("59m")
+        assert (await run.status())["status"] == "PENDING"
+        await server.advance("1m")
+        assert await run.result("30s") == "now"
+    await app.close()
+
+
+def test_an_hour_passes_at_once(codeq_server: TestServer) -> None:
+    before = codeq_server.now
+    asyncio.run(_delayed(codeq_server))
+    assert (codeq_server.now - before).total_seconds() == 3600
+
+
+async def _retries(server: TestServer) -> None:
+    app = Codeq(server.url)
+    tried: list[int] = []
+    failed, loop = asyncio.Event(), asyncio.get_running_loop()
+    listeners = Listeners(settled=lambda context, how: how == "retry" and loop.call_soon_threadsafe(failed.set))
+
+    @app.task(max_attempts=3)
+    async def flaky(how: str, context: Context) -> str:
+        tried.append(context.attempt)
+        if how == "permanent":
+            raise Permanent("not an image")
+        if context.attempt == 1:
+            raise RetryIn("10m", "later")
+        return "done"
+
+    async with app.worker(listeners=listeners):
+        with pytest.raises(TaskFailed, match="not an image") as raised:
+            await flaky.run("permanent")
+        assert (raised.value.reason, raised.value.attempts) == ("not an image", 1)
+        run = await flaky.enqueue("retry")
+        await failed.wait()
+        await server.advance("10m")
+        assert await run.result("30s") == "done"
+    assert tried == [1, 1, 2]
+    await app.close()
+
+
+def test_errors_decide_about_the_next_attempt(codeq_server: TestServer) -> None:
+    asyncio.run(_retries(codeq_server))
+
+
+async def _blocked(server: TestServer) -> None:
+    app = Codeq(server.url)
+
+    @app.task(lease="1s")
+    async def busy(seconds: float, context: Context) -> int:
+        time.sleep(seconds)  # noqa: ASYNC251 it blocks the loop on purpose
+        return context.attempt
+
+    async with app.worker():
+        run = await busy.enqueue(2.5)
+        # Half a second of the server for every half of the machine, so that leases count.
+        moving = threading.Thread(target=_move, args=[server, 5])
+        moving.start()
+        assert await run.result("30s") == 1
+        moving.join()
+    await app.close()
+
+
+def _move(server: TestServer, halves: int) -> None:
+    for _ in range(halves):
+        time.sleep(0.5)
+        server.advance_sync("500ms")
+
+
+def test_a_handler_that_blocks_the_loop_keeps_its_lease(codeq_server: TestServer) -> None:
+    asyncio.run(_blocked(codeq_server))
+
+
+async def _refusals(server: TestServer) -> None:
+    app = Codeq(server.url)
+    greet = app.define("greet", Greet, Greeting)
+    with pytest.raises(CodeqError) as raised:
+        await greet.enqueue(Greet(7))  # type: ignore[arg-type]
+    assert raised.value.code == "invalid_input"
+    with pytest.raises(EnqueueManyError) as many:
+        await greet.enqueue_many([Greet("Ada"), Greet(7)])  # type: ignore[arg-type]
+    assert [isinstance(each, CodeqError) for each in many.value.outcomes] == [False, True]
+    with pytest.raises(CodeqError) as raised:
+        await (await greet.enqueue(Greet("Bo"))).result("100ms")
+    assert raised.value.code == "timeout"
+    stranger = Codeq(server.url, "wrong")
+    with pytest.raises(CodeqError) as raised:
+        await stranger.define("greet", Greet, Greeting).enqueue(Greet("Ada"))
+    assert raised.value.code == "invalid_token"
+    worker = stranger.worker([_echo(stranger)])
+    with pytest.raises(CodeqError) as raised:
+        await worker.run()
+    assert raised.value.code == "invalid_token"
+    await app.close()
+    await stranger.close()
+
+
+def _echo(app: Codeq):  # type: ignore[no-untyped-def]
+    @app.task
+    async def echo(given: Greet) -> Greet:
+        return given
+
+    return echo
+
+
+def test_what_is_refused_says_so(codeq_server: TestServer) -> None:
+    asyncio.run(_refusals(codeq_server))
+
+
+async def _traced(server: TestServer) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from codeq.opentelemetry import OpenTelemetry
+
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    trace.set_tracer_provider(provider)
+    app = Codeq(server.url, tracing=OpenTelemetry())
+    greet = _echo(app)
+    async with app.worker():
+        await greet.run(Greet("Ada"))
+    await app.close()
+    enqueued, handled = sorted(spans.get_finished_spans(), key=lambda span: span.name)
+    assert (enqueued.name, handled.name) == ("enqueue echo", "handle echo")
+    assert handled.context is not None
+    assert enqueued.context is not None
+    assert handled.context.trace_id == enqueued.context.trace_id
+    assert handled.parent is not None
+    assert handled.parent.span_id == enqueued.context.span_id
+
+
+def test_the_spans_of_producer_and_worker_are_one_trace(codeq_server: TestServer) -> None:
+    asyncio.run(_traced(codeq_server))
+
+
+PROGRAM = """
+from codeq import Codeq
+app = Codeq()
+
+@app.task
+async def greet(name: str) -> str:
+    return f"hello {name}"
+"""
+
+
+def test_the_command_works_until_it_is_asked_to_stop(codeq_server: TestServer, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(PROGRAM)
+    env = {**os.environ, "CODEQ_URL": codeq_server.url}
+    command = [sys.executable, "-m", "codeq", "worker", "shop:app"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as worker:
+        app = Codeq(codeq_server.url)
+        assert app.define("greet", str, str).enqueue_sync("Ada").result_sync("60s") == "hello Ada"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+        app.close_sync()
+    wrong = subprocess.run([*command[:-1], "shop:nothing"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (wrong.returncode, wrong.stderr.startswith("codeq: ")) == (2, True)

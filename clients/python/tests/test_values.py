@@ -1,0 +1,157 @@
+"""Durations, shapes, signatures and errors, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypedDict
+
+import pydantic
+import pytest
+
+from codeq import Codeq, CodeqError, Context, Permanent, RateLimited, RetryIn
+from codeq.durations import to_seconds
+from codeq.shapes import Shape, dump_input, dump_output, load_output
+from codeq.wire import producerpb_pb2, workerpb_pb2
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    at: datetime
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Row(TypedDict):
+    id: int
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(3, 3.0), ("500ms", 0.5), ("30s", 30.0), ("5m", 300.0), ("1.5h", 5400.0), ("1d", 86400.0)],
+)
+def test_durations_are_seconds(given: Any, seconds: float) -> None:
+    assert to_seconds(given, "delay") == seconds
+    assert to_seconds(timedelta(seconds=seconds), "delay") == seconds
+
+
+@pytest.mark.parametrize("given", [-1, "", "5", "5 minutes", float("nan"), float("inf"), None, True])
+def test_what_is_no_duration_is_refused_with_what_to_write(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"invalid delay .*30s"):
+        to_seconds(given, "delay")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Model, Model(name="Ada", at=datetime(2026, 1, 2, tzinfo=timezone.utc))),
+        (Point, Point(1, 2)),
+        (Row, {"id": 1}),
+        (list[Point], [Point(1)]),
+        (Any, {"free": [1, None]}),
+    ],
+)
+def test_inputs_and_outputs_of_every_kind_come_back(kind: Any, value: Any) -> None:
+    shape: Shape[Any] = Shape("the input", kind)
+    assert shape.load(dump_input(shape, "task", value), "invalid_input") == value
+    assert load_output(shape, dump_output(shape, "task", value)) == value
+
+
+@pytest.mark.parametrize(
+    ("output", "written"),
+    [
+        ({"a": 1}, b'{"a":1}'),
+        ({}, b'{"$value":{}}'),
+        ({"$value": 1}, b'{"$value":{"$value":1}}'),
+        (7, b'{"$value":7}'),
+        ("text", b'{"$value":"text"}'),
+        (None, b""),
+    ],
+)
+def test_outputs_are_written_as_the_other_clients_write_them(output: Any, written: bytes) -> None:
+    shape: Shape[Any] = Shape("the output", Any)
+    assert dump_output(shape, "task", output) == written
+    assert load_output(shape, written) == output
+
+
+def test_an_input_that_its_type_refuses_is_an_error_with_a_code() -> None:
+    shape: Shape[Any] = Shape("the input of draw", Point)
+    with pytest.raises(CodeqError, match="the input of draw is not valid") as raised:
+        shape.load(b'{"x":"left"}', "invalid_input")
+    assert raised.value.code == "invalid_input"
+    with pytest.raises(CodeqError, match="more than") as raised:
+        dump_input(Shape("the input", Any), "task", "x" * 5_000_000)
+    assert raised.value.code == "payload_too_large"
+
+
+def test_a_task_takes_its_types_from_its_handler() -> None:
+    app = Codeq()
+
+    @app.task
+    async def draw(point: Point, context: Context) -> Row:
+        return {"id": point.x}
+
+    @app.task(name="tidy-up", lease="10s", retry_delay=lambda attempt, error: attempt * 10)
+    def tidy(context: Context) -> None: ...
+
+    assert (draw.name, draw.is_async, draw.lease_seconds) == ("draw", True, 60)
+    assert (tidy.name, tidy.is_async, tidy.lease_seconds) == ("tidy-up", False, 10)
+    assert tidy.retry_delay(3, ValueError()) == 30
+    assert asyncio.run(draw(Point(4), None)) == {"id": 4}
+    with pytest.raises(ValueError, match="two tasks with the name Draw"):
+        app.task(name="Draw")(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"name": "with space"}, "invalid task name"),
+        ({"lease": "0.5s"}, "invalid lease"),
+        ({"timeout": "soon"}, "invalid timeout"),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused_when_it_is_defined(options: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Codeq().task(**{"name": "some", **options})(lambda given: given)
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "ftp://host", "http://user:secret@host"])
+def test_a_url_that_cannot_be_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="give http://host:port"):
+        Codeq(url)
+
+
+def test_the_pause_of_a_rate_limit_comes_from_the_header() -> None:
+    assert RateLimited("120").delay_seconds == 120
+    assert RateLimited("2m").delay_seconds == 120
+    later = format_datetime(datetime.now(timezone.utc) + timedelta(minutes=5), usegmt=True)
+    assert 290 < RateLimited(later).delay_seconds <= 300
+    assert isinstance(RateLimited(1), RetryIn)
+    assert not isinstance(Permanent("no"), RetryIn)
+
+
+@pytest.mark.parametrize("module", [workerpb_pb2, producerpb_pb2])
+def test_the_messages_have_the_fields_of_the_proto_files(module: ModuleType) -> None:
+    name = module.__name__.rsplit(".", 1)[-1].removesuffix("_pb2")
+    text = (Path(__file__).parents[3] / "proto" / f"{name}.proto").read_text()
+    written = {
+        (message, field, int(number))
+        for message, body in re.findall(r"^message (\w+) \{(.*?)^\}", text, re.M | re.S)
+        for field, number in re.findall(r"(\w+) = (\d+);", body)
+    }
+    generated = {
+        (message.name, field.name, field.number)
+        for message in module.DESCRIPTOR.message_types_by_name.values()
+        for field in message.fields
+    }
+    assert len(written) > 30
+    assert generated == written

@@ -1,0 +1,219 @@
+/**
+ * Calls to a cluster of etcd: to the nearest member as long as that one answers, then to the next one. A call is
+ * sent once; its caller decides about repeats.
+ */
+import * as messages from "@codeq/protocol/etcd";
+import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wire";
+import type { EngineClock } from "../../../engine-options.ts";
+import { FaultError } from "../../../fault.ts";
+import {
+  GrpcChannel,
+  type GrpcChannelOptions,
+  GrpcError,
+  type GrpcMethod,
+  type GrpcTls,
+  grpcStatus,
+  type StreamListener,
+} from "./grpc-channel.ts";
+
+export interface EtcdClientOptions {
+  /** The nearest one first. */
+  readonly urls: readonly string[];
+  readonly tls?: GrpcTls | undefined;
+  readonly clock: EngineClock;
+}
+
+/** An answer without anything in it that matters here. */
+export type Done = Readonly<Record<string, never>>;
+
+interface EtcdMethods {
+  readonly range: GrpcMethod<messages.RangeRequest, messages.RangeResponse>;
+  readonly put: GrpcMethod<messages.PutRequest, Done>;
+  readonly txn: GrpcMethod<messages.TxnRequest, messages.TxnResponse>;
+  readonly compact: GrpcMethod<messages.CompactionRequest, Done>;
+  readonly watch: GrpcMethod<messages.WatchRequest, messages.WatchResponse>;
+  readonly memberList: GrpcMethod<messages.MemberListRequest, messages.MemberListResponse>;
+  readonly memberAdd: GrpcMethod<messages.MemberAddRequest, messages.MemberListResponse>;
+  readonly memberRemove: GrpcMethod<messages.MemberIdRequest, Done>;
+  readonly memberPromote: GrpcMethod<messages.MemberIdRequest, Done>;
+  readonly status: GrpcMethod<undefined, messages.StatusResponse>;
+  readonly defragment: GrpcMethod<undefined, Done>;
+  readonly alarm: GrpcMethod<messages.AlarmRequest, Done>;
+}
+
+const readDone = (): Done => ({});
+const writeNothing = (): void => {};
+
+export const etcdMethods: EtcdMethods = {
+  range: method("KV/Range", messages.writeRangeRequest, messages.readRangeResponse),
+  put: method("KV/Put", messages.writePutRequest, readDone),
+  txn: method("KV/Txn", messages.writeTxnRequest, messages.readTxnResponse),
+  compact: method("KV/Compact", messages.writeCompactionRequest, readDone),
+  watch: method("Watch/Watch", messages.writeWatchRequest, messages.readWatchResponse),
+  memberList: method(
+    "Cluster/MemberList",
+    messages.writeMemberListRequest,
+    messages.readMemberListResponse,
+  ),
+  memberAdd: method(
+    "Cluster/MemberAdd",
+    messages.writeMemberAddRequest,
+    messages.readMemberListResponse,
+  ),
+  memberRemove: method("Cluster/MemberRemove", messages.writeMemberIdRequest, readDone),
+  memberPromote: method("Cluster/MemberPromote", messages.writeMemberIdRequest, readDone),
+  status: method("Maintenance/Status", writeNothing, messages.readStatusResponse),
+  defragment: method("Maintenance/Defragment", writeNothing, readDone),
+  alarm: method("Maintenance/Alarm", messages.writeAlarmRequest, readDone),
+};
+
+/** How often a client that uses another member asks whether the nearest one answers again. */
+const homeEveryMs = 2000;
+const homeTimeoutMs = 1000;
+
+export class EtcdClient {
+  readonly #options: Pick<GrpcChannelOptions, "tls" | "clock">;
+  readonly #channels: readonly GrpcChannel[];
+  readonly #clock: EngineClock;
+  /** The member in use. */
+  #at = 0;
+  #cancelHome: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor({ urls, tls, clock }: EtcdClientOptions) {
+    this.#options = { tls, clock };
+    this.#channels = urls.map((url) => new GrpcChannel({ url, tls, clock }));
+    this.#clock = clock;
+  }
+
+  /** The URL of the member in use. */
+  get url(): string {
+    return this.#channel.url;
+  }
+
+  get urls(): readonly string[] {
+    return this.#channels.map(({ url }) => url);
+  }
+
+  async call<Request, Response>(
+    method: GrpcMethod<Request, Response>,
+    request: Request,
+    timeoutMs: number,
+  ): Promise<Response> {
+    if (this.#isClosed) throw new FaultError("closed", "The log is closed.");
+    const channel = this.#channel;
+    try {
+      return await channel.call(method, request, timeoutMs);
+    } catch (error) {
+      if (!isAnswer(error)) this.leave(channel.url);
+      throw error;
+    }
+  }
+
+  /** A call to one member, which the client need not use otherwise. */
+  async callAt<Request, Response>(
+    url: string,
+    call: {
+      readonly method: GrpcMethod<Request, Response>;
+      readonly request: Request;
+      readonly timeoutMs: number;
+    },
+  ): Promise<Response> {
+    const known = this.#channels.find((each) => each.url === url);
+    const channel = known ?? new GrpcChannel({ ...this.#options, url });
+    try {
+      return await channel.call(call.method, call.request, call.timeoutMs);
+    } finally {
+      if (known === undefined) channel.close();
+    }
+  }
+
+  /** Asks the members in turn until one answers. Only for requests that may be carried out twice. */
+  async ask<Request, Response>(
+    method: GrpcMethod<Request, Response>,
+    request: Request,
+    timeoutMs: number,
+  ): Promise<Response> {
+    for (let times = 1; ; times += 1) {
+      try {
+        return await this.call(method, request, timeoutMs);
+      } catch (error) {
+        if (isAnswer(error) || times >= this.#channels.length) throw error;
+      }
+    }
+  }
+
+  stream<Request, Response>(
+    method: GrpcMethod<Request, Response>,
+    request: Request,
+    listener: StreamListener<Response>,
+  ): () => void {
+    if (this.#isClosed) return () => {};
+    const channel = this.#channel;
+    return channel.stream(method, request, {
+      message: (response) => listener.message(response),
+      ended: (error) => {
+        this.leave(channel.url);
+        listener.ended(error);
+      },
+    });
+  }
+
+  /** Uses the next member from now on, if this one is in use. */
+  leave(url: string): void {
+    if (this.#isClosed || this.#channel.url !== url || this.#channels.length === 1) return;
+    this.#at = (this.#at + 1) % this.#channels.length;
+    this.#cancelHome ??= this.#clock.after(homeEveryMs, () => void this.#goHome());
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelHome?.();
+    for (const channel of this.#channels) channel.close();
+  }
+
+  get #channel(): GrpcChannel {
+    return this.#channels[this.#at] as GrpcChannel;
+  }
+
+  /** The nearest member is used again when it answers a question that takes a majority. */
+  async #goHome(): Promise<void> {
+    this.#cancelHome = undefined;
+    if (this.#at === 0 || this.#isClosed) return;
+    try {
+      const request = { ...messages.newRangeRequest(), key: "codeq", keysOnly: true };
+      await this.#channels[0]?.call(etcdMethods.range, request, homeTimeoutMs);
+      this.#at = 0;
+    } catch {
+      // Asked again after a while.
+    }
+    if (this.#at !== 0 && !this.#isClosed) {
+      this.#cancelHome = this.#clock.after(homeEveryMs, () => void this.#goHome());
+    }
+  }
+}
+
+/** Whether the server has decided about the request; otherwise another server may do better. */
+function isAnswer(error: unknown): boolean {
+  if (!(error instanceof GrpcError)) return false;
+  const { invalidArgument, failedPrecondition, outOfRange, resourceExhausted } = grpcStatus;
+  const answers: readonly number[] = [
+    invalidArgument,
+    failedPrecondition,
+    outOfRange,
+    resourceExhausted,
+  ];
+  return answers.includes(error.status);
+}
+
+function method<Request, Response>(
+  name: string,
+  write: WireWrite<Request>,
+  read: WireRead<Response>,
+): GrpcMethod<Request, Response> {
+  return {
+    path: `/etcdserverpb.${name}`,
+    write,
+    read: (bytes) => decodeMessage(read, bytes),
+  };
+}

@@ -1,0 +1,93 @@
+/** Event feeds: what happens to tasks, as server-sent events. The answers are streams, which are written by hand. */
+import { endpoints } from "./endpoint.ts";
+import { count, decimal, instant, list, object, text, whole } from "./shape.ts";
+
+const taskEventNames = [
+  "created",
+  "promoted",
+  "replayed",
+  "edited",
+  "claimed",
+  "completed",
+  "failed",
+  "retried",
+  "released",
+  "lease_expired",
+  "progress",
+  "log",
+] as const;
+
+const optional = { isOptional: true } as const;
+
+/** It never contains the payload or the result. */
+export const TaskEvent = object(
+  {
+    event: text("", { oneOf: taskEventNames }),
+    time: instant("When, as in RFC 3339.", { as: "atMs" }),
+    tenantId: text(),
+    taskId: text(),
+    command: text(),
+    priority: count(),
+    attempt: count("Which attempt it is about, from 1 on: the current, the last or the next one."),
+    tags: list(text(), "The tags of the task; left out when it has none.", optional),
+    workerId: text("", optional),
+    how: text("How a task failed, or why it is ready again without a counted attempt.", {
+      ...optional,
+      oneOf: [
+        "cancelled",
+        "expired",
+        "permanent",
+        "dead_letter",
+        "abandoned",
+        "interrupted",
+        "unsent",
+      ],
+    }),
+    delaySeconds: decimal("How long until the task is ready again.", optional),
+    reason: text("Of `failed` and `retried`.", optional),
+    percent: whole("Of `progress`: how far the work has come, from 0 to 100.", optional),
+    text: text("Of `progress`: what is being done.", optional),
+    lines: list(text(), "Of `log`: what the worker wrote.", optional),
+  },
+  { about: "Something that happened to a task." },
+);
+
+const type = "text/event-stream";
+
+export const events = endpoints({
+  watchEvents: {
+    key: "GET /admin/events",
+    access: "viewer",
+    summary: "Watch the events of tasks",
+    query: {
+      command: text("Only events of this command.", { none: "" }),
+      type: text(`Only these events, separated by commas: ${taskEventNames.join(", ")}.`, {
+        as: "types",
+        none: "",
+        pattern: new RegExp(`^(${taskEventNames.join("|")})(,(${taskEventNames.join("|")}))*$`),
+        rule: `one or more of ${taskEventNames.join(", ")}, separated by commas`,
+      }),
+      task: text("Only events of the task with this id.", { none: "" }),
+      view: text(
+        "`summary` for one `summary` event a second, or none when nothing happened, that counts events by " +
+          "queue and name. With `task`, the events of this task are told one by one as well. A comment line is sent " +
+          "every 2 seconds, so that a reader notices a server that hangs.",
+        { oneOf: ["summary"], none: "", rule: "summary, or leave it away" },
+      ),
+    },
+    refusals: ["invalid_argument", "invalid_command", "too_many_feeds"],
+    replies: { 200: { about: "Server-sent events, from now on.", type } },
+  },
+  watchTask: {
+    key: "GET /tasks/:id/events",
+    access: "either",
+    summary: "Watch what happens to one task",
+    about:
+      "The first event, `task`, is the task as it is now, with its progress and its log. Then come its " +
+      "events, `progress` and `log` among them, until it has ended. The last event, `result`, has the result of the task; a " +
+      "result that is longer than 64 KiB is left out and marked with `resultOmitted`.",
+    params: { id: text("The id of the task.") },
+    refusals: ["not_found", "too_many_feeds"],
+    replies: { 200: { about: "Server-sent events until the task has ended.", type } },
+  },
+});

@@ -1,0 +1,579 @@
+/**
+ * The schedules of a shard. A schedule and all its tasks are in one shard, so its live tasks can be counted exactly.
+ *
+ * - Memory holds every schedule without a long payload, and can be rebuilt from the store.
+ * - A task and the state of its schedule are written in one log record: a crash or another leader fires nothing twice
+ *   and leaves nothing out.
+ * - The next nominal instant is not stored. It follows from the spec and `handledMs`, so that other data of time
+ *   zones, after an update or a change of the leader, cannot repeat an instant that was handled.
+ */
+import {
+  afterEnd,
+  type Change,
+  compileSpec,
+  countOutcome,
+  durationMs,
+  type Fired,
+  fire,
+  isFailure,
+  isLive,
+  newScheduleState,
+  nextNominal,
+  pauseSchedule,
+  resumeSchedule,
+  type SchedulePause,
+  type SchedulePolicy,
+  type ScheduleState,
+  type Spec,
+  type SpecText,
+  spreadDelayMs,
+  statusOf,
+  type Task,
+  type TaskId,
+  type TaskSchedule,
+  type TenantId,
+} from "@codeq/queue";
+import type { Exceeded } from "../../config/quotas.ts";
+import type { ScheduleReport } from "../../telemetry/events.ts";
+import type { Clock } from "../clock.ts";
+import { type HeapItem, IndexedHeap } from "../indexed-heap.ts";
+import {
+  type InstantOfSchedule,
+  type PutRecord,
+  removalsOfSchedule,
+  type ScheduleOf,
+  type ScheduleOptions,
+  type ShownRun,
+  type ShownSchedule,
+  specTextOf,
+  textOfOptions,
+  writeOfSchedule,
+  writeOfState,
+} from "../records/schedule-record.ts";
+import type { RecordWrite, Store } from "../store/store.ts";
+import type { Zones } from "../zones.ts";
+
+export type PutSchedule =
+  | { readonly ok: true; readonly schedule: ShownSchedule; readonly isNew: boolean }
+  | { readonly ok: false; readonly code: "version_mismatch"; readonly version: number };
+
+export type RanSchedule =
+  | { readonly ok: true; readonly taskId: TaskId }
+  | { readonly ok: false; readonly code: "schedule_not_found" }
+  | { readonly ok: false; readonly code: "schedule_busy"; readonly taskId: TaskId }
+  | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
+
+export interface WantedSchedules {
+  readonly tenantId: TenantId;
+  readonly prefix: string;
+  /** The id that the page begins behind. */
+  readonly after: string;
+  readonly limit: number;
+}
+
+interface Entry extends HeapItem, ScheduleOf {
+  /** Without its payload when that is long. */
+  record: PutRecord;
+  hasLongPayload: boolean;
+  /** Finds the compiled spec. */
+  specText: string;
+  state: ScheduleState;
+  policy: SchedulePolicy;
+  readonly live: Set<TaskId>;
+}
+
+/** Longer payloads are not kept in memory. */
+const keptPayloadChars = 256;
+const specsMax = 1000;
+
+export interface SchedulesParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly zones: Zones;
+  /** The creation of a task. */
+  readonly create: (of: PutRecord, schedule: TaskSchedule) => Change;
+  /** The cancellation of a task; undefined when it has ended. */
+  readonly cancel: (id: TaskId, graceMs: number) => Change | undefined;
+  readonly exceededBy: (tenantId: TenantId, bytes: number) => Exceeded | undefined;
+  /** Writes changes of tasks and the state of their schedules in one log record. */
+  readonly apply: (changes: readonly Change[], touched: Iterable<ScheduleOf>) => Promise<void>;
+}
+
+export class Schedules {
+  /** Called when a schedule may be due earlier than before. */
+  onDue: () => void = () => {};
+  /** Called with what became durable. */
+  onReport: (report: ScheduleReport) => void = () => {};
+  readonly #parts: SchedulesParts;
+  readonly #tenants: Map<TenantId, Map<string, Entry>> = new Map();
+  #size = 0;
+  readonly #due: IndexedHeap<Entry> = new IndexedHeap();
+  /** Compiled specs by their texts. */
+  readonly #specs: Map<string, Spec> = new Map();
+  #backfill: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: SchedulesParts) {
+    this.#parts = parts;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** When the first task is to be created, on the wall clock. */
+  get dueMs(): number | undefined {
+    return this.#due.peek()?.dueMs;
+  }
+
+  /** Reads everything from the store. */
+  async recover(): Promise<void> {
+    for (const entry of [...this.#due.values()]) this.#due.remove(entry);
+    this.#tenants.clear();
+    this.#size = 0;
+    const { store } = this.#parts;
+    for await (const { record, state } of store.schedules()) this.#add(record, state);
+    for await (const { tenantId, id, taskId } of store.liveOfSchedules()) {
+      this.#find({ tenantId, id })?.live.add(taskId);
+    }
+    this.onDue();
+  }
+
+  /** Creates or changes a schedule; its spec has been checked. */
+  async put(
+    of: ScheduleOf,
+    options: ScheduleOptions,
+    ifVersion: number | undefined,
+  ): Promise<PutSchedule> {
+    const { store, clock } = this.#parts;
+    store.assertWritable();
+    const before = this.#find(of);
+    const version = before?.record.version ?? 0;
+    if (ifVersion !== undefined && ifVersion !== version) {
+      return { ok: false, code: "version_mismatch", version };
+    }
+    const nowMs = Math.floor(clock.nowMs());
+    if (before === undefined) {
+      const record = { ...of, options, version: 1, createdMs: nowMs, updatedMs: nowMs };
+      const entry = this.#add(record, newScheduleState(nowMs));
+      await this.#write(entry, [writeOfSchedule(record)]);
+      return { ok: true, schedule: this.#shown(entry), isNew: true };
+    }
+    const known = this.#optionsOf(before);
+    if (known !== undefined && textOfOptions(known) === textOfOptions(options)) {
+      // The request before may not be durable yet.
+      await store.commitRecords([]).done;
+      return { ok: true, schedule: this.#shown(before), isNew: false };
+    }
+    const isSameSpec = before.specText === textOfSpec(options);
+    const settled = isSameSpec ? undefined : this.#settle(before, nowMs);
+    const record = { ...before.record, options, version: version + 1, updatedMs: nowMs };
+    this.#take(before, record);
+    if (!isSameSpec) before.state = { ...before.state, handledMs: nowMs };
+    this.#plan(before);
+    await Promise.all([settled, this.#write(before, [writeOfSchedule(record)])]);
+    return { ok: true, schedule: this.#shown(before), isNew: false };
+  }
+
+  /** Counts everything up to now by the spec that is about to change. */
+  #settle(entry: Entry, nowMs: number): Promise<void> {
+    const { pause } = entry.state;
+    if (pause === undefined) return this.#fire(entry);
+    const skipped = resumeSchedule(this.#specOf(entry), entry.policy, entry.state, nowMs);
+    entry.state = { ...skipped.state, pause };
+    return Promise.resolve();
+  }
+
+  async #write(entry: Entry, put: readonly RecordWrite[] = []): Promise<void> {
+    await this.#parts.store.commitRecords([...put, writeOfState(entry, entry.state)]).done;
+  }
+
+  get(of: ScheduleOf): ShownSchedule | undefined {
+    const entry = this.#find(of);
+    return entry && this.#shown(entry);
+  }
+
+  /** In the order of their ids. */
+  list({ tenantId, prefix, after, limit }: WantedSchedules): readonly ShownSchedule[] {
+    const all = [...(this.#tenants.get(tenantId)?.values() ?? [])];
+    const found = all.filter(({ id }) => id > after && id.startsWith(prefix));
+    found.sort((one, other) => (one.id < other.id ? -1 : 1));
+    return found.slice(0, limit).map((entry) => this.#shown(entry));
+  }
+
+  count(tenantId: TenantId): number {
+    return this.#tenants.get(tenantId)?.size ?? 0;
+  }
+
+  /** False when there is no such schedule. */
+  async delete(of: ScheduleOf): Promise<boolean> {
+    this.#parts.store.assertDeletable();
+    const entry = this.#find(of);
+    if (entry === undefined) return false;
+    const ofTenant = this.#tenants.get(of.tenantId);
+    ofTenant?.delete(of.id);
+    if (ofTenant?.size === 0) this.#tenants.delete(of.tenantId);
+    this.#size -= 1;
+    this.#due.remove(entry);
+    await this.#parts.store.commitRecords(removalsOfSchedule(of)).done;
+    return true;
+  }
+
+  /** What is due now is decided first; nothing is created from then on. */
+  async pause(of: ScheduleOf, pause: SchedulePause): Promise<ShownSchedule | undefined> {
+    this.#parts.store.assertWritable();
+    const entry = this.#find(of);
+    if (entry === undefined) return undefined;
+    if (entry.state.pause === undefined) await this.#fire(entry);
+    entry.state = pauseSchedule(entry.state, pause);
+    this.#plan(entry);
+    await this.#write(entry);
+    return this.#shown(entry);
+  }
+
+  async resume(of: ScheduleOf): Promise<ShownSchedule | undefined> {
+    const { store, clock } = this.#parts;
+    store.assertWritable();
+    const entry = this.#find(of);
+    if (entry === undefined) return undefined;
+    if (entry.state.pause !== undefined) {
+      const nowMs = Math.floor(clock.nowMs());
+      const resumed = resumeSchedule(this.#specOf(entry), entry.policy, entry.state, nowMs);
+      entry.state = resumed.state;
+      this.#plan(entry);
+      await this.#write(entry);
+      this.#report(entry, resumed, nowMs);
+    }
+    return this.#shown(entry);
+  }
+
+  /** Creates a task now; the plan does not change. */
+  async run(of: ScheduleOf): Promise<RanSchedule> {
+    const { store, clock, exceededBy } = this.#parts;
+    store.assertWritable();
+    const entry = this.#find(of);
+    if (entry === undefined) return { ok: false, code: "schedule_not_found" };
+    const [running] = entry.live;
+    if (running !== undefined && entry.policy.overlap !== "allow") {
+      return { ok: false, code: "schedule_busy", taskId: running };
+    }
+    const exceeded = exceededBy(of.tenantId, 0);
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const changes = this.#create(entry, [Math.floor(clock.nowMs())], "manual");
+    await this.#parts.apply(changes, []);
+    const [change] = changes;
+    if (change === undefined) return { ok: false, code: "schedule_not_found" };
+    return { ok: true, taskId: (change.after as Task).id };
+  }
+
+  /**
+   * Creates tasks for nominal instants of the past that have none. Answers with the outcome of each. One at a time,
+   * so that no instant gets two tasks.
+   */
+  backfill(of: ScheduleOf, instants: readonly number[]): Promise<readonly Backfilled[]> {
+    const done = this.#backfill.then(() => this.#backfillNow(of, instants));
+    this.#backfill = done.catch(() => {});
+    return done;
+  }
+
+  /** Nominal instants of a stretch of the past that have no task, and where to go on; a limit bounds the search. */
+  async missing(
+    of: ScheduleOf,
+    { afterMs, untilMs, limit }: { afterMs: number; untilMs: number; limit: number },
+  ): Promise<{ readonly instants: readonly number[]; readonly nextMs: number | undefined }> {
+    const entry = this.#find(of);
+    const instants: number[] = [];
+    if (entry === undefined) return { instants, nextMs: undefined };
+    const spec = this.#specOf(entry);
+    const lastMs = Math.min(untilMs, Math.floor(this.#parts.clock.nowMs()));
+    let at = spec.next(afterMs);
+    for (let looked = 0; at !== undefined && at <= lastMs; looked++, at = spec.next(at)) {
+      if (looked === limit) return { instants, nextMs: at - 1 };
+      const isDue = at > entry.state.handledMs || at === entry.state.waitingMs;
+      const hasTask = (await this.#parts.store.runOfSchedule(of, at)) !== undefined;
+      if (!isDue && !hasTask) instants.push(at);
+    }
+    return { instants, nextMs: undefined };
+  }
+
+  async #backfillNow(of: ScheduleOf, instants: readonly number[]): Promise<readonly Backfilled[]> {
+    const { store, exceededBy, apply } = this.#parts;
+    const changes: Change[] = [];
+    const answers: Backfilled[] = [];
+    for (const ms of instants) {
+      const known = await store.runOfSchedule(of, ms);
+      const entry = this.#find(of);
+      if (entry === undefined) answers.push("schedule_not_found");
+      else if (known !== undefined || entry.state.waitingMs === ms) answers.push("already_ran");
+      else if (exceededBy(of.tenantId, 0) !== undefined) answers.push("quota_exceeded");
+      else {
+        changes.push(...this.#create(entry, [ms], "backfill"));
+        answers.push("created");
+      }
+    }
+    store.assertWritable();
+    if (changes.length > 0) await apply(changes, []);
+    return answers;
+  }
+
+  /** Tasks as long as they are kept, and the last skips, the newest first; undefined without the schedule. */
+  async runs(of: ScheduleOf, limit: number): Promise<readonly ShownRun[]> {
+    const { store } = this.#parts;
+    const ids = await store.runsOfSchedule(of, limit);
+    const tasks = ids.flatMap((id) => store.task(id) ?? []).flatMap(runOf);
+    const skips = (this.#find(of)?.state.skips ?? []).map(
+      ({ why, fromMs, toMs, count }): ShownRun => ({
+        atMs: fromMs,
+        untilMs: toMs,
+        kind: "skipped",
+        why,
+        count,
+      }),
+    );
+    return newestRuns([...tasks, ...skips], limit);
+  }
+
+  async look(of: ScheduleOf, nominalMs: number): Promise<InstantOfSchedule> {
+    const taskId = await this.#parts.store.runOfSchedule(of, nominalMs);
+    const skips = this.#find(of)?.state.skips.find(
+      ({ fromMs, toMs }) => fromMs <= nominalMs && nominalMs <= toMs,
+    );
+    return { taskId, skips };
+  }
+
+  /** Fires what is due; at most so many schedules. */
+  async fireDue(max: number): Promise<void> {
+    const { store, clock } = this.#parts;
+    store.assertWritable();
+    const nowMs = clock.nowMs();
+    const fired: Promise<void>[] = [];
+    while (fired.length < max) {
+      const entry = this.#due.peek();
+      if (entry === undefined || entry.dueMs > nowMs) break;
+      fired.push(this.#fire(entry));
+    }
+    await Promise.all(fired);
+  }
+
+  /** Decides and writes in this turn; resolves when that is durable. */
+  async #fire(entry: Entry): Promise<void> {
+    const { clock, exceededBy, apply, cancel } = this.#parts;
+    const nowMs = clock.nowMs();
+    const room = exceededBy(entry.tenantId, 0) === undefined ? Number.POSITIVE_INFINITY : 0;
+    const input = { nowMs, live: entry.live.size, room };
+    const outcome = fire(this.#specOf(entry), entry.policy, entry.state, input);
+    if (outcome.state.handledMs === entry.state.handledMs) {
+      this.#plan(entry);
+      return;
+    }
+    entry.state = outcome.state;
+    const changes = this.#create(entry, outcome.fire, "fired");
+    if (outcome.cancels) {
+      const graceMs = entry.record.options.graceSeconds * 1000;
+      changes.push(...[...entry.live].flatMap((id) => cancel(id, graceMs) ?? []));
+    }
+    const done = apply(changes, [entry]);
+    this.#plan(entry);
+    await done;
+    this.#report(entry, outcome, nowMs);
+  }
+
+  /** Nothing when the task of the schedule cannot be read: then the schedule is paused, and says so. */
+  #create(entry: Entry, instants: readonly number[], kind: TaskSchedule["kind"]): Change[] {
+    const options = instants.length === 0 ? undefined : this.#optionsOf(entry);
+    if (options !== undefined) {
+      const record = { ...entry.record, options };
+      return instants.map((forMs) => this.#parts.create(record, { id: entry.id, forMs, kind }));
+    }
+    if (instants.length > 0) {
+      const reason = "the stored task of the schedule is damaged; put the schedule again";
+      const atMs = Math.floor(this.#parts.clock.nowMs());
+      entry.state = pauseSchedule(entry.state, { by: "server", reason, atMs });
+    }
+    return [];
+  }
+
+  #optionsOf({ record, hasLongPayload }: Entry): ScheduleOptions | undefined {
+    return hasLongPayload ? this.#parts.store.schedule(record)?.options : record.options;
+  }
+
+  #report(entry: Entry, { fire: fired, skipped }: Fired, nowMs: number): void {
+    const last = fired.at(-1);
+    const lateMs = last === undefined ? 0 : Math.max(0, nowMs - last - entry.policy.delayMs);
+    const { command } = entry.record.options;
+    this.onReport({ command, fired: fired.length, lateMs, skipped });
+  }
+
+  /**
+   * Follows changes of tasks before they are written. Returns what has to be written with them: tasks that waited for
+   * a task to end, and the states of the schedules.
+   */
+  follow(
+    changes: readonly Change[],
+    touched: Iterable<ScheduleOf> = [],
+  ): { readonly changes: readonly Change[]; readonly writes: readonly RecordWrite[] } {
+    const all = [...changes];
+    const changed = new Set(touched as Iterable<Entry>);
+    // A task that is created here is followed as well, which adds it to the live tasks.
+    for (let at = 0; at < all.length; at++) {
+      const change = all[at] as Change;
+      const entry = this.#entryOf(change);
+      if (entry === undefined) continue;
+      const state = this.#followOne(entry, change, all);
+      if (state === entry.state) continue;
+      entry.state = state;
+      changed.add(entry);
+      this.#plan(entry);
+    }
+    const writes = [...changed]
+      .filter((entry) => this.#find(entry) === entry)
+      .map((entry) => writeOfState(entry, entry.state));
+    return { changes: all, writes };
+  }
+
+  #entryOf({ before, after }: Change): Entry | undefined {
+    const task = (after ?? before) as Task;
+    if (task.schedule === undefined || task.schedule.kind === "backfill") return undefined;
+    return this.#find({ tenantId: task.tenantId, id: task.schedule.id });
+  }
+
+  #followOne(entry: Entry, { before, after, because }: Change, all: Change[]): ScheduleState {
+    const wasLive = before !== undefined && isLive(before);
+    const isLiveNow = after !== undefined && isLive(after);
+    if (isLiveNow) entry.live.add(after.id);
+    else if (before !== undefined) entry.live.delete(before.id);
+    if (!wasLive || isLiveNow) return entry.state;
+    const { clock, exceededBy } = this.#parts;
+    const nowMs = Math.floor(clock.nowMs());
+    // A task that was cancelled or deleted neither failed nor succeeded.
+    const isOutcome = after !== undefined && because !== "cancelled" && after.cancelMs === 0;
+    const state = isOutcome
+      ? countOutcome(entry.policy, entry.state, { hasFailed: isFailure(after), nowMs })
+      : entry.state;
+    const room = exceededBy(entry.tenantId, 0) === undefined ? 1 : 0;
+    const next = afterEnd(entry.policy, state, { nowMs, live: entry.live.size, room });
+    if (next === undefined) return state;
+    all.push(...this.#create(entry, next.fire, "fired"));
+    this.#report(entry, next, nowMs);
+    return next.state;
+  }
+
+  #add(record: PutRecord, state: ScheduleState): Entry {
+    const { tenantId, id, options } = record;
+    const entry: Entry = {
+      tenantId,
+      id,
+      record,
+      hasLongPayload: false,
+      specText: "",
+      state,
+      policy: policyOf(record, options),
+      live: new Set(),
+      dueMs: 0,
+      heapIndex: -1,
+    };
+    this.#take(entry, record);
+    const ofTenant = this.#tenants.get(tenantId) ?? new Map<string, Entry>();
+    this.#tenants.set(tenantId, ofTenant.set(id, entry));
+    this.#size += 1;
+    this.#plan(entry);
+    return entry;
+  }
+
+  #take(entry: Entry, record: PutRecord): void {
+    const { options } = record;
+    entry.hasLongPayload = options.payload.length > keptPayloadChars;
+    entry.policy = policyOf(record, options);
+    entry.specText = textOfSpec(options);
+    entry.record = entry.hasLongPayload
+      ? { ...record, options: { ...options, payload: "" } }
+      : record;
+  }
+
+  /** Puts the schedule where its next task is due. */
+  #plan(entry: Entry): void {
+    this.#due.remove(entry);
+    const nextMs = this.#nextOf(entry);
+    if (nextMs === undefined) return;
+    entry.dueMs = nextMs + entry.policy.delayMs;
+    this.#due.push(entry);
+    if (this.#due.peek() === entry) this.onDue();
+  }
+
+  #nextOf(entry: Entry): number | undefined {
+    return nextNominal(this.#specOf(entry), entry.policy, entry.state);
+  }
+
+  #specOf({ record: { options }, specText: text }: Entry): Spec {
+    const known = this.#specs.get(text);
+    if (known !== undefined) return known;
+    const zone = this.#parts.zones.find(options.tz);
+    const spec = zone && compileSpec(specTextOf(options), zone);
+    if (this.#specs.size >= specsMax) {
+      const [oldest] = this.#specs.keys();
+      this.#specs.delete(oldest as string);
+    }
+    // A zone that this runtime does not know any more fires nothing until it does.
+    const compiled = spec?.ok ? spec.value : neverFires;
+    this.#specs.set(text, compiled);
+    return compiled;
+  }
+
+  #shown(entry: Entry): ShownSchedule {
+    const { record, state, policy, id, live } = entry;
+    const { fired, skipped, failures, pause, handledMs, firedMs, waitingMs } = state;
+    const { version, createdMs, updatedMs } = record;
+    return {
+      ...(this.#optionsOf(entry) ?? record.options),
+      id,
+      version,
+      createdMs,
+      updatedMs,
+      nextMs: this.#nextOf(entry),
+      delayMs: policy.delayMs,
+      lastMs: firedMs,
+      waitingMs,
+      handledMs,
+      fired,
+      skipped,
+      live: live.size,
+      failures,
+      paused: pause,
+    };
+  }
+
+  #find(of: ScheduleOf): Entry | undefined {
+    return this.#tenants.get(of.tenantId)?.get(of.id);
+  }
+}
+
+export type Backfilled = "created" | "already_ran" | "schedule_not_found" | "quota_exceeded";
+
+/** The newest first. */
+export function newestRuns(runs: readonly ShownRun[], limit: number): readonly ShownRun[] {
+  return runs.toSorted((one, other) => other.atMs - one.atMs).slice(0, limit);
+}
+
+function runOf({ id, place, createdMs, schedule }: Task): ShownRun[] {
+  if (schedule === undefined) return [];
+  const { forMs: atMs, kind } = schedule;
+  return [{ atMs, taskId: id, status: statusOf(place), createdMs, kind, count: 1 }];
+}
+
+function policyOf({ tenantId, id }: ScheduleOf, options: ScheduleOptions): SchedulePolicy {
+  const { overlap, catchUp, within, spread, times, pauseAfterFailures } = options;
+  return {
+    overlap,
+    catchUp,
+    withinMs: durationMs(within),
+    delayMs: spreadDelayMs(`${tenantId}/${id}`, durationMs(spread) ?? 0),
+    times,
+    pauseAfterFailures,
+  };
+}
+
+/** A schedule that had created all its tasks counts from now when it may create more. */
+function textOfSpec({ times, ...options }: SpecText & { readonly times: number }): string {
+  return JSON.stringify([specTextOf(options), times]);
+}
+
+const neverFires: Spec = { next: () => undefined, count: () => 0 };

@@ -1,0 +1,54 @@
+/**
+ * A worker returns a task that it did not finish. An abandoned task is ready at once, and interrupted work does not
+ * count as an attempt. After a nack the task is retried later, or becomes a dead letter.
+ */
+import { limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
+import type { Returned } from "@codeq/queue";
+import { bindByHand } from "../../edge/bind.ts";
+import { type OwnedTaskInput, ownedTask, refusal } from "../../edge/operation.ts";
+import { answerOf } from "../../edge/refusal-of.ts";
+
+export interface AbandonTaskInput extends OwnedTaskInput {
+  readonly interrupted: boolean;
+}
+
+export const abandonTask = bindByHand<AbandonTaskInput, { readonly buried: boolean }>(
+  api.work.abandonTask,
+  {
+    run: async (server, call, input) => {
+      const answer = await answerOf<Returned>(server, (waiter) => {
+        server.broker.abandon(ownedTask(call, input), input, waiter);
+        return undefined;
+      });
+      return answer.ok ? { ok: true, value: { buried: answer.value.buried } } : answer;
+    },
+  },
+);
+
+export interface NackTaskInput extends OwnedTaskInput {
+  /** 0 or less for the backoff policy. */
+  readonly delaySeconds: number;
+  readonly reason: string;
+}
+
+export interface NackedTask {
+  readonly buried: boolean;
+  readonly delaySeconds: number;
+}
+
+export const nackTask = bindByHand<NackTaskInput, NackedTask>(api.work.nackTask, {
+  run: async (server, call, input) => {
+    if (input.reason.length > limits.reasonCharsMax) {
+      const max = limits.reasonCharsMax;
+      return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
+    }
+    const answer = await answerOf<Returned>(server, (waiter) => {
+      server.broker.nack(ownedTask(call, input), input, waiter);
+      return undefined;
+    });
+    if (!answer.ok) return answer;
+    const { buried, delaySeconds } = answer.value;
+    return { ok: true, value: { buried, delaySeconds } };
+  },
+});

@@ -1,0 +1,47 @@
+/** The Python client: format, lint, types and tests. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { root } from "../e2e/server-process.ts";
+import { pythonClientSources, pythonClientTools } from "./python-tools.ts";
+
+const run = promisify(execFile);
+const folder = join(root, "clients/python");
+const driver = join(root, "tests/conformance/driver.py");
+const tools = await pythonClientTools();
+const skip = "missing" in tools ? tools.missing : false;
+const env = {
+  ...process.env,
+  PYTHONPATH: pythonClientSources,
+  PYTHONDONTWRITEBYTECODE: "1",
+  CODEQ_TEST_SERVER: `${process.execPath} --conditions=source ${join(root, "packages/cli/src/main.ts")} test-server`,
+};
+
+async function python(...args: readonly string[]): Promise<string> {
+  assert.ok("path" in tools);
+  try {
+    return (await run(tools.path, args, { cwd: folder, env })).stdout;
+  } catch (error) {
+    const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${args.join(" ")}\n${stdout}${stderr}`, { cause: error });
+  }
+}
+
+test("Python: the client is formatted", { skip }, async () => {
+  await python("-m", "ruff", "format", "--check", "--no-cache", ".", driver);
+});
+
+test("Python: the client has no lint", { skip }, async () => {
+  await python("-m", "ruff", "check", "--no-cache", ".", driver);
+});
+
+test("Python: the types of the client are complete", { skip }, async () => {
+  await python("-m", "mypy", "--cache-dir=/dev/null", "--strict");
+});
+
+test("Python: the tests of the client pass", { skip }, async (t) => {
+  const output = await python("-m", "pytest", "-p", "codeq.pytest_plugin");
+  t.diagnostic(output.trim().split("\n").at(-1) ?? "");
+});
