@@ -6,9 +6,9 @@ import { createReadStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { limits } from "@codeq/server/command-line";
+import type { BodyOf } from "./api/contract-commands.ts";
 import type { Call } from "./call.ts";
 import { type CliError, usageError } from "./cli-error.ts";
-import type { BodyOf } from "./commands/contract-commands.ts";
 import type { Options } from "./options.ts";
 
 /** Far above what any server takes; protects the memory of this process. */

@@ -6,6 +6,6 @@ export {
   type Key,
   type ReplyOf,
   requestOf,
-} from "./api/request.ts";
+} from "./contract/request.ts";
 export { type ErrorCode, errors, isUnknownIssuer } from "./errors.ts";
 export { limits } from "./limits.ts";

@@ -2,12 +2,12 @@
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { ask } from "../api/contract-commands.ts";
 import { type TaskResult, taskOf } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { bytes } from "../terminal/units.ts";
-import { ask } from "./contract-commands.ts";
 
 export async function list(call: Call): Promise<void> {
   const given = { params: await taskOf(call) };

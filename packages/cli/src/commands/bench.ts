@@ -1,12 +1,12 @@
 /** `bench`: measures a running server with one small client on this machine. */
 import { type Clock, limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
+import type { BodyOf } from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { pause } from "../host.ts";
 import { ProgressBar } from "../terminal/screen.ts";
 import { count, duration } from "../terminal/units.ts";
-import type { BodyOf } from "./contract-commands.ts";
 
 export async function run(call: Call): Promise<number> {
   const { options, host } = call;

@@ -6,6 +6,7 @@ import type { RepairedLog } from "@codeq/client";
 import type { ReplyOf } from "@codeq/client/command-line";
 import type { ClusterDataParts, ConvertedData } from "@codeq/server/data-dir";
 import type { ApiClient } from "../api/api-client.ts";
+import { ask } from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -13,7 +14,6 @@ import { pause } from "../host.ts";
 import { dataDirectoryOf, serverConfig, throwFault } from "../local/data-directory.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { counted } from "../terminal/units.ts";
-import { ask } from "./contract-commands.ts";
 
 type Cluster = ReplyOf<"GET /cluster">;
 interface Log extends NonNullable<Cluster["control"]> {

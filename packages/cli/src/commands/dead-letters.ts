@@ -1,6 +1,7 @@
 /** `dlq`: lists, shows, groups, replays and deletes dead letters of the token's tenant. */
 import { failureGroups, type ItemOf, type ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
+import { ask, asker, type BodyOf, bodyOf, tell } from "../api/contract-commands.ts";
 import { taskLines } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
@@ -9,7 +10,6 @@ import { readPayload, withPayload } from "../payload.ts";
 import { printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, counted, localMoment } from "../terminal/units.ts";
-import { ask, asker, type BodyOf, bodyOf, tell } from "./contract-commands.ts";
 import { filterOf, isGiven, list as listTasks } from "./tasks.ts";
 
 type Body = BodyOf<"POST /admin/dead-letters/replay">;

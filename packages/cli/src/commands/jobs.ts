@@ -1,11 +1,11 @@
 /** `jobs` and `dlq redrive`: change all tasks that match a filter, at a limited rate. */
 import type { ItemOf } from "@codeq/client/command-line";
+import { ask, type BodyOf, bodyOf, showList, tell } from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import type { Column } from "../terminal/table.ts";
 import { count, counted, localMoment } from "../terminal/units.ts";
 import { intervalOf, lookAgain } from "../watch/look.ts";
-import { ask, type BodyOf, bodyOf, showList, tell } from "./contract-commands.ts";
 import { filterOf, isGiven } from "./tasks.ts";
 
 type BulkJob = ItemOf<"GET /admin/jobs">;

@@ -1,8 +1,8 @@
 /** `pause` and `resume`: stop and resume claims from a queue. */
 import type { ReplyOf } from "@codeq/client/command-line";
+import { tell } from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { localMoment } from "../terminal/units.ts";
-import { tell } from "./contract-commands.ts";
 
 export function pause(call: Call): Promise<void> {
   const params = { command: call.word(0) };

@@ -1,11 +1,11 @@
 /** `schedules`: tasks that come back. */
 import type { ItemOf } from "@codeq/client/command-line";
 import { plannedRuns } from "@codeq/server/command-line";
+import * as contract from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { counted, momentOr } from "../terminal/units.ts";
-import * as contract from "./contract-commands.ts";
 
 type Schedule = ItemOf<"GET /admin/schedules">;
 

@@ -1,9 +1,9 @@
 /** `subscriptions`: URLs that are notified when queues have work. */
 import type { ItemOf } from "@codeq/client/command-line";
+import * as contract from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import type { Column } from "../terminal/table.ts";
 import { localMoment } from "../terminal/units.ts";
-import * as contract from "./contract-commands.ts";
 
 /** Workers have their own subscriptions; an administrator has all of the tenant. */
 function sideOf({ options }: Call): "admin" | "workers" {

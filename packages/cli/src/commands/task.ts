@@ -5,12 +5,12 @@
 
 import type { ItemOf, ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
+import { ask, type BodyOf, bodyOf, tell } from "../api/contract-commands.ts";
 import { taskLines, taskOf } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { checkCommand, readPayload, withPayload } from "../payload.ts";
 import { localMoment } from "../terminal/units.ts";
-import { ask, type BodyOf, bodyOf, tell } from "./contract-commands.ts";
 
 export async function show(call: Call): Promise<void> {
   const isGo = call.row.group === "go";

@@ -1,10 +1,10 @@
 /** `tasks`: lists tasks that match a filter, newest first. */
 import type { ItemOf } from "@codeq/client/command-line";
+import { type BodyOf, bodyOf, showAll } from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { printable } from "../terminal/style.ts";
 import type { Column } from "../terminal/table.ts";
 import { localMoment } from "../terminal/units.ts";
-import { type BodyOf, bodyOf, showAll } from "./contract-commands.ts";
 
 const limitDefault = 50;
 const limitMax = 1_000_000;

@@ -1,9 +1,9 @@
 /** `topics`: the policies of queues. */
 import type { ItemOf } from "@codeq/client/command-line";
+import * as contract from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import type { Column } from "../terminal/table.ts";
-import * as contract from "./contract-commands.ts";
 
 type Policy = ItemOf<"GET /admin/topics">["policy"];
 

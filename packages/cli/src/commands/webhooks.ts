@@ -1,13 +1,13 @@
 /** `webhooks`: outcomes of webhooks, failing endpoints, and signing secrets. */
 import type { ItemOf, ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
+import * as contract from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { counted, duration, localMoment, momentOr } from "../terminal/units.ts";
-import * as contract from "./contract-commands.ts";
 
 type Deliveries = ReplyOf<"GET /admin/tasks/:id/deliveries">;
 type Outcome = ReplyOf<"POST /admin/webhooks/redeliver">;

@@ -1,10 +1,10 @@
 /** `why`: explains why a task does not run, or why a worker gets no tasks. */
 import type { ReplyOf } from "@codeq/client/command-line";
+import { tell } from "../api/contract-commands.ts";
 import { taskOf } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { count, counted, localMoment } from "../terminal/units.ts";
-import { tell } from "./contract-commands.ts";
 
 type TaskExplanation = ReplyOf<"GET /tasks/:id/explain">;
 type WorkerExplanation = ReplyOf<"GET /admin/workers/:workerId/explain">;

@@ -2,9 +2,9 @@
 import type { ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
+import { ask, type BodyOf } from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { ask, type BodyOf } from "../commands/contract-commands.ts";
 import { pause } from "../host.ts";
 import { isJson, withPayload } from "../payload.ts";
 

@@ -5,7 +5,7 @@ import { commandsOf } from "./commands-of.ts";
 const keyId: ArgumentRow = { name: "id", about: "The id of a key, as shown by list." };
 
 export const accessCommands: readonly CommandRow[] = [
-  ...commandsOf({ group: "access" }, () => import("../commands/token.ts"), {
+  ...commandsOf({ group: "access" }, () => import("../commands/access/token.ts"), {
     "token show": {
       about: "Prints the token that commands use.",
       options: [{ name: "worker", about: "Print the worker token." }],
@@ -42,9 +42,9 @@ export const accessCommands: readonly CommandRow[] = [
         about: "Commands that a worker may claim, separated by commas (default: all).",
       },
     ],
-    run: async (call) => (await import("../commands/token.ts")).create(call),
+    run: async (call) => (await import("../commands/access/token.ts")).create(call),
   },
-  ...commandsOf({ group: "access" }, () => import("../commands/key.ts"), {
+  ...commandsOf({ group: "access" }, () => import("../commands/access/key.ts"), {
     "key create": {
       about: "Creates an API key on the server and prints it once; copy it now.",
       arguments: [{ name: "name", about: "A name for the key." }],
@@ -94,56 +94,60 @@ export const accessCommands: readonly CommandRow[] = [
     "key list": { about: "Lists the API keys of the token's tenant." },
     "key revoke": { about: "Revokes an API key immediately.", arguments: [keyId] },
   }),
-  ...commandsOf({ group: "access", serverFlags: "accepted" }, () => import("../commands/keys.ts"), {
-    "keys create": {
-      about: "Creates an API key in the data directory of a stopped server.",
-      details: [
-        "Needs access to the files, but no token: use it for the first key, or if all keys are lost. The",
-        "key is printed as JSON and will not be shown again.",
-      ],
-      options: [
-        { name: "tenant", value: "tenant", about: "Tenant of the key." },
-        { name: "name", value: "name", about: "A name for the key." },
-        {
-          name: "scopes",
-          value: "scopes",
-          about: "Permissions, such as codeq:create,codeq:claim.",
-        },
-        {
-          name: "event-types",
-          value: "commands",
-          about: "Commands that the key may use, separated by commas (default: all).",
-        },
-        {
-          name: "role",
-          value: "role",
-          choices: ["none", "viewer", "admin", "operator"],
-          about: "Role of the key (default: none).",
-        },
-        {
-          name: "expires-in",
-          value: "time",
-          about: "Lifetime of the key, such as 30d (default: unlimited).",
-        },
-        { name: "expires-at", value: "instant", about: "Time at which the key expires." },
-      ],
-      examples: [
-        {
-          line: "keys create --tenant acme --name rescue --role admin --data-dir ./data",
-          about: "create an admin key after losing all keys",
-        },
-      ],
+  ...commandsOf(
+    { group: "access", serverFlags: "accepted" },
+    () => import("../commands/access/keys.ts"),
+    {
+      "keys create": {
+        about: "Creates an API key in the data directory of a stopped server.",
+        details: [
+          "Needs access to the files, but no token: use it for the first key, or if all keys are lost. The",
+          "key is printed as JSON and will not be shown again.",
+        ],
+        options: [
+          { name: "tenant", value: "tenant", about: "Tenant of the key." },
+          { name: "name", value: "name", about: "A name for the key." },
+          {
+            name: "scopes",
+            value: "scopes",
+            about: "Permissions, such as codeq:create,codeq:claim.",
+          },
+          {
+            name: "event-types",
+            value: "commands",
+            about: "Commands that the key may use, separated by commas (default: all).",
+          },
+          {
+            name: "role",
+            value: "role",
+            choices: ["none", "viewer", "admin", "operator"],
+            about: "Role of the key (default: none).",
+          },
+          {
+            name: "expires-in",
+            value: "time",
+            about: "Lifetime of the key, such as 30d (default: unlimited).",
+          },
+          { name: "expires-at", value: "instant", about: "Time at which the key expires." },
+        ],
+        examples: [
+          {
+            line: "keys create --tenant acme --name rescue --role admin --data-dir ./data",
+            about: "create an admin key after losing all keys",
+          },
+        ],
+      },
+      "keys list": {
+        about: "Lists the API keys in the data directory of a stopped server.",
+        options: [{ name: "tenant", value: "tenant", about: "Only the keys of this tenant." }],
+      },
+      "keys revoke": {
+        about: "Revokes an API key in the data directory of a stopped server.",
+        arguments: [keyId],
+      },
     },
-    "keys list": {
-      about: "Lists the API keys in the data directory of a stopped server.",
-      options: [{ name: "tenant", value: "tenant", about: "Only the keys of this tenant." }],
-    },
-    "keys revoke": {
-      about: "Revokes an API key in the data directory of a stopped server.",
-      arguments: [keyId],
-    },
-  }),
-  ...commandsOf({ group: "access" }, () => import("../commands/auth.ts"), {
+  ),
+  ...commandsOf({ group: "access" }, () => import("../commands/access/auth.ts"), {
     "auth set": {
       about: "Stores a server address and tokens in a profile.",
       details: [

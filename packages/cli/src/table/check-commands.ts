@@ -11,7 +11,7 @@ export const checkCommands: readonly CommandRow[] = [
     ],
     connects: true,
     serverFlags: "accepted",
-    run: async (call) => (await import("../commands/doctor.ts")).run(call),
+    run: async (call) => (await import("../commands/server/doctor.ts")).run(call),
   },
   {
     name: "bench",
@@ -41,7 +41,7 @@ export const checkCommands: readonly CommandRow[] = [
     about: "Shows the settings of a server started in this environment, with secrets masked.",
     options: [{ name: "changed", about: "Only settings that differ from their defaults." }],
     serverFlags: "accepted",
-    run: async (call) => (await import("../commands/serve.ts")).printConfig(call),
+    run: async (call) => (await import("../commands/server/serve.ts")).printConfig(call),
   },
   {
     name: "log inspect",
@@ -73,7 +73,7 @@ export const checkCommands: readonly CommandRow[] = [
         about: "show the last changes of a dev server",
       },
     ],
-    run: async (call) => (await import("../commands/log.ts")).inspect(call),
+    run: async (call) => (await import("../commands/server/log.ts")).inspect(call),
   },
   {
     name: "shards migrate",
@@ -96,7 +96,7 @@ export const checkCommands: readonly CommandRow[] = [
     examples: [
       { line: "shards migrate --to 4 --config /etc/codeq.yaml", about: "change to four shards" },
     ],
-    run: async (call) => (await import("../commands/shards.ts")).migrate(call),
+    run: async (call) => (await import("../commands/server/shards.ts")).migrate(call),
   },
   {
     name: "backup",
@@ -117,7 +117,7 @@ export const checkCommands: readonly CommandRow[] = [
         about: "write a backup, or add the changes to the one that is there",
       },
     ],
-    run: async (call) => (await import("../commands/backup.ts")).store(call),
+    run: async (call) => (await import("../commands/server/backup.ts")).store(call),
   },
   {
     name: "backup create",
@@ -130,14 +130,14 @@ export const checkCommands: readonly CommandRow[] = [
     arguments: [{ name: "name", about: "The folder." }],
     options: [{ name: "full", about: "Write a full backup even if the changes would be enough." }],
     connects: true,
-    run: async (call) => (await import("../commands/backup.ts")).create(call),
+    run: async (call) => (await import("../commands/server/backup.ts")).create(call),
   },
   {
     name: "backup verify",
     group: "check",
     about: "Reads a backup as a restore would.",
     arguments: [{ name: "path", about: "The file or the folder of the backup." }],
-    run: async (call) => (await import("../commands/backup.ts")).verify(call),
+    run: async (call) => (await import("../commands/server/backup.ts")).verify(call),
   },
   {
     name: "restore",
@@ -159,7 +159,7 @@ export const checkCommands: readonly CommandRow[] = [
         about: "restore the state at a time",
       },
     ],
-    run: async (call) => (await import("../commands/backup.ts")).restore(call),
+    run: async (call) => (await import("../commands/server/backup.ts")).restore(call),
   },
   {
     name: "salvage",
@@ -176,7 +176,7 @@ export const checkCommands: readonly CommandRow[] = [
         about: "save all tasks that can be read",
       },
     ],
-    run: async (call) => (await import("../commands/salvage.ts")).run(call),
+    run: async (call) => (await import("../commands/server/salvage.ts")).run(call),
   },
   {
     name: "version",

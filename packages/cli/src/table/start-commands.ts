@@ -20,7 +20,7 @@ export const startCommands: readonly CommandRow[] = [
       { line: "dev", about: "start a server on http://127.0.0.1:8080" },
       { line: "dev --port 9000 --fresh --yes", about: "use another port and delete earlier data" },
     ],
-    run: async (call) => (await import("../commands/dev.ts")).run(call),
+    run: async (call) => (await import("../commands/server/dev.ts")).run(call),
   },
   {
     name: "serve",
@@ -32,7 +32,7 @@ export const startCommands: readonly CommandRow[] = [
       { line: "serve --config /etc/codeq.yaml", about: "read settings from a file" },
       { line: "serve --data-dir ./data --durability fsync", about: "pass settings as flags" },
     ],
-    run: async (call) => (await import("../commands/serve.ts")).run(call),
+    run: async (call) => (await import("../commands/server/serve.ts")).run(call),
   },
   {
     name: "test-server",
@@ -44,7 +44,7 @@ export const startCommands: readonly CommandRow[] = [
       "with its input. Settings come from environment variables; webhooks are not sent.",
     ],
     examples: [{ line: "test-server", about: "for client libraries; the one for Python uses it" }],
-    run: async (call) => (await import("../commands/test-server.ts")).run(call),
+    run: async (call) => (await import("../commands/server/test-server.ts")).run(call),
   },
   {
     name: "cluster dev",
@@ -61,7 +61,7 @@ export const startCommands: readonly CommandRow[] = [
       { line: "cluster dev", about: "three nodes; their addresses and process ids are shown" },
       { line: "cluster dev --etcd-program ./etcd", about: "with an etcd elsewhere" },
     ],
-    run: async (call) => (await import("../commands/cluster-dev.ts")).dev(call),
+    run: async (call) => (await import("../commands/server/cluster-dev.ts")).dev(call),
   },
   {
     name: "cluster install-log",
@@ -72,7 +72,7 @@ export const startCommands: readonly CommandRow[] = [
       "etcd already. An etcd 3.6 of your own works as well: set etcdProgram, or put it in the PATH.",
     ],
     examples: [{ line: "cluster install-log", about: "once on each machine" }],
-    run: async (call) => (await import("../commands/install-log.ts")).run(call),
+    run: async (call) => (await import("../commands/server/install-log.ts")).run(call),
   },
   {
     name: "init",

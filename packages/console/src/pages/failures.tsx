@@ -25,7 +25,7 @@ import { Icon, type IconName } from "../parts/icon.tsx";
 import { href, useLocation } from "../router.ts";
 import { sendCall, sendNow } from "../toasts.tsx";
 import { CanaryDialog } from "./bulk-jobs.tsx";
-import { askFailures } from "./task-actions.tsx";
+import { askFailures } from "./tasks/task-actions.tsx";
 
 type GroupState = FailureGroup["state"];
 

@@ -35,7 +35,7 @@ import { mayAct } from "../session.ts";
 import { showFilter } from "../task-filter.ts";
 import { sendCall, sendNow } from "../toasts.tsx";
 import { askBulkJob } from "./bulk-jobs.tsx";
-import { askFailures } from "./task-actions.tsx";
+import { askFailures } from "./tasks/task-actions.tsx";
 
 export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
   const { data, error } = useQueues();

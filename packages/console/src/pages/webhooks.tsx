@@ -11,7 +11,7 @@ import { Choices } from "../parts/fields.tsx";
 import { invalidate, useAnswer } from "../query.ts";
 import { mayAct } from "../session.ts";
 import { sendCall, sendNow } from "../toasts.tsx";
-import { redeliver } from "./task-actions.tsx";
+import { redeliver } from "./tasks/task-actions.tsx";
 
 type Endpoint = ItemOf<"GET /admin/webhooks/endpoints">;
 type Secret = ItemOf<"GET /admin/webhooks/secrets">;

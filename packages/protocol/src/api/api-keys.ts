@@ -1,7 +1,8 @@
 /** API keys. The text of a key is in the answer to its creation and nowhere else. */
+
+import { endpoints, pageOf, pageQuery } from "../contract/endpoint.ts";
+import { instant, list, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, pageOf, pageQuery } from "./endpoint.ts";
-import { instant, list, object, text, whole } from "./shape.ts";
 
 const apiKeyRoles = ["none", "viewer", "admin", "operator"] as const;
 const { apiKeyEventTypesMax, apiKeySecondsMax } = limits;

@@ -1,6 +1,6 @@
 /** Files that belong to tasks and their results. Requests and answers that are files are read and written by hand. */
-import { endpoints } from "./endpoint.ts";
-import { count, decimal, object, text } from "./shape.ts";
+import { endpoints } from "../contract/endpoint.ts";
+import { count, decimal, object, text } from "../contract/shape.ts";
 
 export const Artifact = object(
   {

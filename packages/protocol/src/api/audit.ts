@@ -1,6 +1,6 @@
 /** The audit trail: what administrators did, and who was refused. */
-import { endpoints, pageOf, pageQuery } from "./endpoint.ts";
-import { instant, object, text, whole } from "./shape.ts";
+import { endpoints, pageOf, pageQuery } from "../contract/endpoint.ts";
+import { instant, object, text, whole } from "../contract/shape.ts";
 
 const outcomes = ["ok", "refused", "failed"] as const;
 

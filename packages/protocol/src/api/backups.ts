@@ -1,6 +1,6 @@
 /** Backups of a running server. */
-import { endpoints } from "./endpoint.ts";
-import { count, flag, list, object, text } from "./shape.ts";
+import { endpoints } from "../contract/endpoint.ts";
+import { count, flag, list, object, text } from "../contract/shape.ts";
 
 const BackupBody = object(
   {

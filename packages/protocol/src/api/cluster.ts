@@ -1,6 +1,6 @@
 /** A cluster: its state, in our form and in that of the Go server, its nodes and leaders, its repair and its end. */
-import { endpoints } from "./endpoint.ts";
-import { count, flag, list, object, text } from "./shape.ts";
+import { endpoints } from "../contract/endpoint.ts";
+import { count, flag, list, object, text } from "../contract/shape.ts";
 
 const shard = text("The number of the shard, or `control` for the log of API keys and others.");
 const someShard = text("The number of a shard, or `control`; default: all of them.", { none: "" });

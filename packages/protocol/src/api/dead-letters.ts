@@ -1,7 +1,8 @@
 /** Dead letters: replay or delete some by their ids, those that match a filter, or all. */
+
+import { endpoints, errorCode } from "../contract/endpoint.ts";
+import { count, flag, list, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, errorCode } from "./endpoint.ts";
-import { count, flag, list, object, text, whole } from "./shape.ts";
 import { bodyFilter } from "./task-filter.ts";
 
 const { bulkIdsMax, bulkLimitMax } = limits;

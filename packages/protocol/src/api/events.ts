@@ -1,6 +1,6 @@
 /** Event feeds: what happens to tasks, as server-sent events. The answers are streams, which are written by hand. */
-import { endpoints } from "./endpoint.ts";
-import { count, decimal, instant, list, object, text, whole } from "./shape.ts";
+import { endpoints } from "../contract/endpoint.ts";
+import { count, decimal, instant, list, object, text, whole } from "../contract/shape.ts";
 
 const taskEventNames = [
   "created",

@@ -1,7 +1,17 @@
 /** Why a task is where it is, and why a worker gets no tasks. */
-import { endpoints } from "./endpoint.ts";
+import { endpoints } from "../contract/endpoint.ts";
+import {
+  count,
+  decimal,
+  either,
+  flag,
+  instant,
+  list,
+  object,
+  only,
+  text,
+} from "../contract/shape.ts";
 import { paused } from "./queues.ts";
-import { count, decimal, either, flag, instant, list, object, only, text } from "./shape.ts";
 import { taskPlaces } from "./task-filter.ts";
 
 /** The first that applies, in the order in which a claim would meet them. */

@@ -1,7 +1,8 @@
 /** Failure groups: failed tasks and dead letters by what their errors have in common, and what was decided about them. */
+
+import { endpoints } from "../contract/endpoint.ts";
+import { count, instant, list, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints } from "./endpoint.ts";
-import { count, instant, list, object, text, whole } from "./shape.ts";
 import { taskFilter } from "./task-filter.ts";
 
 const decisions = ["resolved", "ignored", "snoozed"] as const;

@@ -1,5 +1,5 @@
 /** The answer of the pages for probes, which need no token. */
-import { list, object, text, whole } from "./shape.ts";
+import { list, object, text, whole } from "../contract/shape.ts";
 
 const isOptional = { isOptional: true } as const;
 

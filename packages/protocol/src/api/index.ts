@@ -51,9 +51,6 @@ import {
 import { work } from "./work.ts";
 import { workers } from "./workers.ts";
 
-export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
-export { AuditRecord } from "./audit.ts";
-export { BulkOutcome } from "./dead-letters.ts";
 export {
   type Endpoint,
   endpoints,
@@ -64,19 +61,7 @@ export {
   type OutOfBounds,
   Refused,
   type Reply,
-} from "./endpoint.ts";
-export { TaskEvent } from "./events.ts";
-export { TaskExplanation, WorkerExplanation } from "./explain.ts";
-export { Health } from "./health.ts";
-export { Job } from "./jobs.ts";
-export {
-  PlannedRun,
-  Schedule,
-  ScheduleBody,
-  ScheduleExplanation,
-  ScheduleRun,
-} from "./schedules.ts";
-export { Session } from "./sessions.ts";
+} from "../contract/endpoint.ts";
 export {
   count,
   decimal,
@@ -99,7 +84,22 @@ export {
   text,
   type WireFields,
   whole,
-} from "./shape.ts";
+} from "../contract/shape.ts";
+export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
+export { AuditRecord } from "./audit.ts";
+export { BulkOutcome } from "./dead-letters.ts";
+export { TaskEvent } from "./events.ts";
+export { TaskExplanation, WorkerExplanation } from "./explain.ts";
+export { Health } from "./health.ts";
+export { Job } from "./jobs.ts";
+export {
+  PlannedRun,
+  Schedule,
+  ScheduleBody,
+  ScheduleExplanation,
+  ScheduleRun,
+} from "./schedules.ts";
+export { Session } from "./sessions.ts";
 export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
 export { filterPlaces, taskFilter, taskPlaces } from "./task-filter.ts";
 export { Topic, TopicPolicy } from "./topics.ts";

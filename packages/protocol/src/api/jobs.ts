@@ -1,7 +1,8 @@
 /** Bulk jobs: what is done to all tasks that match a filter, at a limited rate. */
+
+import { endpoints } from "../contract/endpoint.ts";
+import { count, flag, instant, list, mapOf, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints } from "./endpoint.ts";
-import { count, flag, instant, list, mapOf, object, text, whole } from "./shape.ts";
 import { bodyFilter } from "./task-filter.ts";
 
 const actions = ["replay", "delete", "cancel", "move"] as const;

@@ -1,6 +1,6 @@
 /** Queues: counts, rates and history, pauses, the clean-up of finished tasks, and the settings of the server. */
-import { limits } from "../limits.ts";
-import { endpoints } from "./endpoint.ts";
+
+import { endpoints } from "../contract/endpoint.ts";
 import {
   count,
   decimal,
@@ -14,7 +14,8 @@ import {
   only,
   text,
   whole,
-} from "./shape.ts";
+} from "../contract/shape.ts";
+import { limits } from "../limits.ts";
 
 const places = { ready: count(), delayed: count(), inProgress: count(), dlq: count() };
 const failed = count(

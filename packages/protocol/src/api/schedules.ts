@@ -1,8 +1,9 @@
 /** Schedules: tasks that the server creates again and again, each nominal instant exactly once. */
+
+import { endpoints, type OutOfBounds, pageOf, pageQuery } from "../contract/endpoint.ts";
+import { count, flag, instant, list, object, raw, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, type OutOfBounds, pageOf, pageQuery } from "./endpoint.ts";
 import { DryRun, Job } from "./jobs.ts";
-import { count, flag, instant, list, object, raw, text, whole } from "./shape.ts";
 
 const isOptional = { isOptional: true } as const;
 const range = (min: number, max: number) => ({ min, max });

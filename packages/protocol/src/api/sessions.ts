@@ -1,5 +1,5 @@
 /** Who is signed in to the console, as `/ui/session` answers. The token itself stays in a cookie. */
-import { instant, object, text, whole } from "./shape.ts";
+import { instant, object, text, whole } from "../contract/shape.ts";
 
 export const Session = object(
   {

@@ -1,7 +1,8 @@
 /** Subscriptions to availability notifications: those of workers, and all of a tenant for administrators. */
+
+import { endpoints, pageOf, pageQuery } from "../contract/endpoint.ts";
+import { count, instant, list, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, pageOf, pageQuery } from "./endpoint.ts";
-import { count, instant, list, object, text, whole } from "./shape.ts";
 
 const deliveryModes = ["fanout", "group", "hash"] as const;
 

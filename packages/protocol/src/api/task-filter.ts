@@ -1,6 +1,7 @@
 /** The conditions with which administrators choose tasks, in queries and in bodies. An operation reads their texts. */
+
+import { text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { text, whole } from "./shape.ts";
 
 export const taskPlaces = [
   "ready",

@@ -1,8 +1,20 @@
 /** Tasks and their results, as producers, workers and administrators see them. */
+
+import { endpoints, pageOf, pageQuery } from "../contract/endpoint.ts";
+import {
+  count,
+  decimal,
+  instant,
+  like,
+  list,
+  object,
+  only,
+  raw,
+  text,
+  whole,
+} from "../contract/shape.ts";
 import { limits } from "../limits.ts";
 import { Artifact } from "./artifacts.ts";
-import { endpoints, pageOf, pageQuery } from "./endpoint.ts";
-import { count, decimal, instant, like, list, object, only, raw, text, whole } from "./shape.ts";
 import { taskFilter, taskPlaces } from "./task-filter.ts";
 
 const isOptional = { isOptional: true } as const;

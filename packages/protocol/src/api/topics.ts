@@ -1,7 +1,8 @@
 /** Topics: the policies of queues. */
+
+import { endpoints, type OutOfBounds, pageOf, pageQuery } from "../contract/endpoint.ts";
+import { count, instant, list, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, type OutOfBounds, pageOf, pageQuery } from "./endpoint.ts";
-import { count, instant, list, object, text, whole } from "./shape.ts";
 
 const { topicTiersMax, topicTierMax } = limits;
 const topicName = {

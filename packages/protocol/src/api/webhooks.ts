@@ -1,7 +1,8 @@
 /** Webhooks of tasks: their deliveries, the endpoints that fail, and the secrets that sign. */
+
+import { endpoints, errorCode, pageOf, pageQuery } from "../contract/endpoint.ts";
+import { count, flag, instant, list, object, only, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, errorCode, pageOf, pageQuery } from "./endpoint.ts";
-import { count, flag, instant, list, object, only, text, whole } from "./shape.ts";
 
 export const DeliveryTry = object(
   {

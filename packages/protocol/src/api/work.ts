@@ -1,7 +1,19 @@
 /** Creating tasks and working on them: the hot routes. Their operations check their own inputs. */
+
+import { endpoints, errorCode, errorDetails } from "../contract/endpoint.ts";
+import {
+  decimal,
+  either,
+  flag,
+  like,
+  list,
+  object,
+  only,
+  raw,
+  text,
+  whole,
+} from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, errorCode, errorDetails } from "./endpoint.ts";
-import { decimal, either, flag, like, list, object, only, raw, text, whole } from "./shape.ts";
 import { SubmittedResult, Task } from "./tasks.ts";
 
 const isOptional = { isOptional: true } as const;

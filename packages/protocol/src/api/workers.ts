@@ -1,7 +1,8 @@
 /** Workers that hold leases or have a stream open. */
+
+import { endpoints, pageOf, pageQuery } from "../contract/endpoint.ts";
+import { count, instant, object, only, text } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
-import { endpoints, pageOf, pageQuery } from "./endpoint.ts";
-import { count, instant, object, only, text } from "./shape.ts";
 
 export const Worker = object({
   workerId: text(),

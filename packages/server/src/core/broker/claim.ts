@@ -3,8 +3,8 @@
  * receiver of the answer. It is answered once, with no tasks when its time is up.
  */
 import type { TenantId, WorkerId } from "@codeq/queue";
+import type { WaitList } from "./claims/wait-list.ts";
 import type { ClaimedTask, Refused, Waiter } from "./verbs.ts";
-import type { WaitList } from "./wait-list.ts";
 
 export interface ClaimRequest {
   readonly tenantId: TenantId;

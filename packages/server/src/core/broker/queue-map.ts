@@ -3,7 +3,7 @@
  * that have nothing in them are dropped when there are many.
  */
 import type { TenantId } from "@codeq/queue";
-import { WaitList } from "./wait-list.ts";
+import { WaitList } from "./claims/wait-list.ts";
 
 export interface WaitingQueue {
   readonly name: string;

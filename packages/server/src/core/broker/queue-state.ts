@@ -8,10 +8,10 @@ import type { QueuePause } from "../records/pause-record.ts";
 import type { Topic } from "../records/topic-record.ts";
 import { type QueueFlow, QueueFlows } from "../series/flow.ts";
 import type { Position } from "../store/store.ts";
+import { WaitList } from "./claims/wait-list.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "./queue-map.ts";
 import { type RankedQueue, ReadyOrder } from "./ready-order.ts";
 import { ReadyWindow } from "./ready-window.ts";
-import { WaitList } from "./wait-list.ts";
 
 /** Entries of all windows together; an entry behind the first few thousand of a window takes 24 bytes. */
 const allWindowsEntriesMax = 1_048_576;

@@ -120,7 +120,7 @@ import type {
   WantedTasks,
 } from "./broker.ts";
 import type { Claim } from "./claim.ts";
-import { Claims } from "./claims.ts";
+import { Claims } from "./claims/claims.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
 import { GroupAnswers, type Observe } from "./group-answers.ts";
 import { Leases } from "./leases.ts";

@@ -3,7 +3,7 @@
  * queue would make now, so it cannot differ from what claims do.
  */
 import { hasLapsed, queueOf, type Task } from "@codeq/queue";
-import type { Claims } from "../broker/claims.ts";
+import type { Claims } from "../broker/claims/claims.ts";
 import type { Queues } from "../broker/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import { type Flow, minuteMs } from "../series/flow.ts";

@@ -8,8 +8,8 @@
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import type { Claim } from "../broker/claim.ts";
+import { WaitingClaims } from "../broker/claims/waiting-claims.ts";
 import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
-import { WaitingClaims } from "../broker/waiting-claims.ts";
 import type { Clock } from "../clock.ts";
 import type { RemoteShard } from "./remote-shard.ts";
 import { type Hint, type RoutedQueue, RoutedQueues } from "./routed-queues.ts";

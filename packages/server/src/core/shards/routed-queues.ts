@@ -1,7 +1,7 @@
 /** What the router knows about queues: which shards report work, and which claims wait. */
 import type { TenantId } from "@codeq/queue";
+import { WaitList } from "../broker/claims/wait-list.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "../broker/queue-map.ts";
-import { WaitList } from "../broker/wait-list.ts";
 
 /** The last report of a shard about a queue, and how many tasks were asked for since. */
 export interface Hint {
