@@ -51,7 +51,7 @@ test("a node names what is wrong with its log servers", { skip }, async (t) => {
   t.after(() => directory.dispose());
   const early = await startNode(directory.path, servers);
   t.after(() => early.kill());
-  await untilProblem(early, /nobody has made its log yet; set clusterBootstrap/);
+  await untilProblem(early, /its log does not exist yet; set clusterBootstrap/);
   await early.stop();
   const bootstrap = { CODEQ_CLUSTER_BOOTSTRAP: "a" };
   const server = await startNode(directory.path, servers, bootstrap);
@@ -68,5 +68,5 @@ test("a node names what is wrong with its log servers", { skip }, async (t) => {
   // A log that is created anew would not fit the data of the node.
   const again = await startNode(directory.path, servers, bootstrap);
   t.after(() => again.kill());
-  await untilProblem(again, /log shard-0 is gone.*not created anew.*Restore etcd/);
+  await untilProblem(again, /log shard-0 is gone.*not created again.*Restore etcd/);
 });

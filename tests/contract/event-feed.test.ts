@@ -334,7 +334,7 @@ test("a reader that does not read holds up nobody and is told how much it missed
     created += tasks.length;
     assert.ok(created < 500_000, "a reader that reads nothing was given everything");
   }
-  const told = await server.metric('codeq_feed_events_total{outcome="told"}');
+  const told = await server.metric('codeq_feed_events_total{outcome="sent"}');
   assert.equal(told + (await missed()), created);
   const feed = new FeedReader(response);
   const isComplete = (): boolean => feed.text.includes("event: missed");
@@ -356,7 +356,7 @@ test("what a stopped reader costs is bounded", async (t) => {
   await until(() => server.core.feed.isHeard);
   const ask = { headers: { authorization: "Bearer admin-acme" } };
   const tasks = Array.from({ length: 1000 }, () => ({ command: "x".repeat(128), payload: 1 }));
-  const told = () => server.metric('codeq_feed_events_total{outcome="told"}');
+  const told = () => server.metric('codeq_feed_events_total{outcome="sent"}');
   const missed = () => server.metric('codeq_feed_events_total{outcome="missed"}');
   while ((await missed()) === 0) await server.post("/tasks/batch", { tasks }, "producer-acme");
   const atLimit = await told();

@@ -37,8 +37,8 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   const { status, next = adviceFor(error), body, serverCode } = known ?? {};
   if (own.includes("--json")) {
     const exitCode = exitCodes[exit].code;
-    const told = { code: exit, message, next, status, serverCode, exitCode };
-    host.errors.write(`${JSON.stringify({ error: told })}\n`);
+    const report = { code: exit, message, next, status, serverCode, exitCode };
+    host.errors.write(`${JSON.stringify({ error: report })}\n`);
     return exitCodes[exit].code;
   }
   const { isTerminal } = host.errors;

@@ -185,7 +185,7 @@ async function follow(body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<vo
   }
 }
 
-interface Told {
+interface FeedMessage {
   readonly taskId?: string;
   readonly queues?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly others?: number;
@@ -199,13 +199,13 @@ function hear(block: string): void {
     happened();
     return;
   }
-  const told = JSON.parse(data) as Told;
-  if (name === "summary") hearSummary(told);
-  else if (told.taskId === watchedTask) changed.task = Date.now();
+  const message = JSON.parse(data) as FeedMessage;
+  if (name === "summary") hearSummary(message);
+  else if (message.taskId === watchedTask) changed.task = Date.now();
   hooks.onChange();
 }
 
-function hearSummary({ queues = {}, others = 0 }: Told): void {
+function hearSummary({ queues = {}, others = 0 }: FeedMessage): void {
   const nowMs = Date.now();
   changed.all = nowMs;
   if (others > 0) changed.others = nowMs;

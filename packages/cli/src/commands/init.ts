@@ -36,7 +36,7 @@ export async function run(call: Call): Promise<void> {
   for (const { path, text } of files) writeFileSync(path, text, { flag: "wx" });
   const written = files.map(({ path }) => shown(call, path));
   if (call.json) call.printJson({ written });
-  else for (const line of told(call, project, folder, written)) call.print(line);
+  else for (const line of nextSteps(call, project, folder, written)) call.print(line);
 }
 
 /** Node runs the files as they stand; who checks them with tsc as well needs a little more. */
@@ -45,7 +45,12 @@ const forCompiler = [
   '  "types": ["node"], "allowImportingTsExtensions": true, "noEmit": true',
 ];
 
-function told(call: Call, project: Project, folder: string, written: readonly string[]): string[] {
+function nextSteps(
+  call: Call,
+  project: Project,
+  folder: string,
+  written: readonly string[],
+): string[] {
   const { program } = call.host;
   const end = endingOf(project);
   const at = shown(call, folder);

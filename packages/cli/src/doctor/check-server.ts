@@ -95,7 +95,7 @@ function judgeHealth(url: string, { status, text }: Reply): Finding {
 
 export function judgeSkew(date: string | null, nowMs: number): Finding {
   const theirs = date === null ? Number.NaN : Date.parse(date);
-  if (Number.isNaN(theirs)) return ok("server clock", "not told");
+  if (Number.isNaN(theirs)) return ok("server clock", "unknown: the answer has no Date header");
   // The header has whole seconds.
   const skewMs = Math.max(0, Math.abs(theirs + 500 - nowMs) - 500);
   if (skewMs <= skewMsMax) return ok("server clock", "agrees with this machine");

@@ -7,7 +7,7 @@ export const clusterCommands: readonly CommandRow[] = [
   ...commandsOf({ group: "check" }, () => import("../commands/cluster.ts"), {
     "cluster status": {
       about:
-        "Shows the nodes of a cluster and who leads each shard. Ends with 9 when nobody leads one.",
+        "Shows the nodes of a cluster and the leader of each shard. Ends with 9 when a shard has no leader.",
       examples: [
         { line: "cluster status --base-url http://10.0.0.2:8080", about: "as one node sees it" },
       ],

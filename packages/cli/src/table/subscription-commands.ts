@@ -26,7 +26,9 @@ export const subscriptionCommands: readonly CommandRow[] = commandsOf(
         "some. The subscription ends by itself unless it is renewed.",
         workerToken,
       ],
-      arguments: [{ name: "url", about: "The URL that is told, with http or https." }],
+      arguments: [
+        { name: "url", about: "The URL that receives the notifications, with http or https." },
+      ],
       options: [
         {
           name: "events",
@@ -42,7 +44,8 @@ export const subscriptionCommands: readonly CommandRow[] = commandsOf(
           sets: "deliveryMode",
           value: "mode",
           choices: ["fanout", "group", "hash"],
-          about: "Who of several subscribers is told; default: fanout, or group with --group.",
+          about:
+            "Which of several subscribers is notified; default: fanout, or group with --group.",
         },
         {
           name: "group",

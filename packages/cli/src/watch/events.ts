@@ -159,10 +159,10 @@ export class CalmLines {
   #close(): void {
     const time = this.#style.dim(timeOfDay(this.#clock.nowMs()));
     for (const [queue, sums] of this.#sums) {
-      const told = [...sums].map(([event, number]) =>
+      const parts = [...sums].map(([event, number]) =>
         (paints[event] ?? plain)(this.#style)(`${count(number)} ${event.replaceAll("_", " ")}`),
       );
-      this.#print(`${time}  ${this.#style.bold(printable(queue))}  ${told.join("  ")}`);
+      this.#print(`${time}  ${this.#style.bold(printable(queue))}  ${parts.join("  ")}`);
     }
     this.#sums = new Map();
     this.#lines = 0;

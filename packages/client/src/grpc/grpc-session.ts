@@ -207,9 +207,9 @@ export function endOfCall(trailers: IncomingHttpHeaders): SessionEnd | undefined
   if (typeof status !== "string") return undefined;
   const { code, how } = statuses[Number(status)] ?? broken;
   const text = decodedText(String(trailers["grpc-message"] ?? ""));
-  const told = codesByText.get(text.startsWith(authPrefix) ? text.slice(authPrefix.length) : text);
+  const known = codesByText.get(text.startsWith(authPrefix) ? text.slice(authPrefix.length) : text);
   const shown = text === "" ? `the server ended the stream (status ${status})` : text;
-  const error = new CodeqError(how === "refused" ? (told ?? code) : code, shown);
+  const error = new CodeqError(how === "refused" ? (known ?? code) : code, shown);
   // A caller that cannot be checked for now is not one that is not wanted.
   return { how: how === "refused" && error.retryable ? "lost" : how, error };
 }

@@ -237,7 +237,7 @@ export class TestServer implements AsyncDisposable {
     const shown = left.map(
       ([name, { ready, leased }]) => `${name}: ${ready} ready, ${leased} leased`,
     );
-    const text = `after ${inWords(withinMs)} tasks are left that nobody works on (${shown.join("; ")})`;
+    const text = `after ${inWords(withinMs)} unfinished tasks have no worker (${shown.join("; ")})`;
     throw new CodeqError("timeout", `${text}; start a worker with server.client.worker(...)`);
   }
 }

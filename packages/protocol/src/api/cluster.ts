@@ -193,7 +193,7 @@ export const cluster = endpoints({
     refusals: ["invalid_argument", "node_not_ready", "no_leader"],
     replies: {
       200: {
-        about: "Who leads now; nobody else for a server alone.",
+        about: "The node that leads now; always this one for a single server.",
         shape: object({ shards: list(HandedOff) }, { name: "HandedOff" }),
       },
     },

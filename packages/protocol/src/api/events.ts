@@ -70,7 +70,7 @@ export const events = endpoints({
       task: text("Only events of the task with this id.", { none: "" }),
       view: text(
         "`summary` for one `summary` event a second, or none when nothing happened, that counts events by " +
-          "queue and name. With `task`, the events of this task are told one by one as well. A comment line is sent " +
+          "queue and name. With `task`, the events of this task are sent one by one as well. A comment line is sent " +
           "every 2 seconds, so that a reader notices a server that hangs.",
         { oneOf: ["summary"], none: "", rule: "summary, or leave it away" },
       ),

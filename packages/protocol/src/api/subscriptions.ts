@@ -10,7 +10,7 @@ const secondsDefault = limits.subscriptionSecondsDefault;
 const ttl = { max: limits.subscriptionSecondsMax, none: 0 } as const;
 
 export const SubscribeBody = object({
-  callbackUrl: text("The URL that is told, with http or https.", {
+  callbackUrl: text("The URL that receives the notifications, with http or https.", {
     isRequired: true,
     min: 1,
     max: limits.webhookCharsMax,
@@ -23,7 +23,7 @@ export const SubscribeBody = object({
   ),
   ttlSeconds: whole(`Seconds until the subscription ends; 0 or less is ${secondsDefault}.`, ttl),
   deliveryMode: text(
-    "`fanout`: this subscriber is told. `group`: the members of the group take turns. `hash`: one " +
+    "`fanout`: this subscriber is notified. `group`: the members of the group take turns. `hash`: one " +
       "of all such subscribers, another one every minute.",
     {
       as: "mode",
@@ -140,7 +140,8 @@ export const subscriptions = endpoints({
     key: "POST /admin/subscriptions",
     access: "admin",
     summary: "Subscribe a URL to queues that have work",
-    about: "As workers do it for themselves. Without `eventTypes`, the URL is told of every queue.",
+    about:
+      "As workers do it for themselves. Without `eventTypes`, the URL is notified of every queue.",
     body: SubscribeBody,
     refusals: ["invalid_command", "too_many_subscriptions"],
     replies: made,

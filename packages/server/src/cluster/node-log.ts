@@ -190,7 +190,7 @@ export class NodeLog implements AsyncDisposable {
           return;
         }
         this.#wait(
-          "nobody has made its log yet; set clusterBootstrap to the id of the node that begins the cluster",
+          "its log does not exist yet; set clusterBootstrap to the id of the node that begins the cluster",
         );
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;

@@ -150,7 +150,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     post: options.post,
     notify: (work) => options.notify(work.url, notificationBody(work, clock.nowMs())),
     artifacts: new MemoryArtifacts(),
-    fetchKeySet: () => Promise.reject(new Error("a server without ports asks nobody for keys")),
+    fetchKeySet: () => Promise.reject(new Error("a server without ports fetches no keys")),
     onFailed: () => {},
     sleepMsMax: Number.POSITIVE_INFINITY,
   });

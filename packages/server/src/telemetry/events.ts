@@ -52,7 +52,7 @@ export class Events {
   }
 
   /** An event was sent to the reader of a feed, or the reader missed it. */
-  eventFed(outcome: "told" | "missed"): void {
+  eventFed(outcome: "sent" | "missed"): void {
     this.#metrics.feedEvents.inc(outcome);
   }
 

@@ -288,8 +288,8 @@ export const metricTable = {
   feedEvents: {
     name: "codeq_feed_events_total",
     type: "counter",
-    help: "Events for open feeds: told (sent), or missed because the reader was too slow.",
-    labels: [{ name: "outcome", values: ["told", "missed"] }],
+    help: "Events for open feeds: sent, or missed because the reader was too slow.",
+    labels: [{ name: "outcome", values: ["sent", "missed"] }],
   },
   readyWindowEntries: {
     name: "codeq_ready_window_entries",

@@ -55,7 +55,7 @@ export async function store(call: Call): Promise<void> {
 
 export async function verify(call: Call): Promise<void> {
   const { verifyBackup } = await import("@codeq/server/data-dir");
-  return told(call, "sound", () => verifyBackup(call.word(0)));
+  return report(call, "sound", () => verifyBackup(call.word(0)));
 }
 
 export async function restore(call: Call): Promise<void> {
@@ -65,7 +65,7 @@ export async function restore(call: Call): Promise<void> {
   const at = call.options.instant("at");
   const atMs = at === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(at);
   const directory = call.word(0);
-  return told(call, `restored to ${dataDir}`, () => restoreBackup({ directory, dataDir, atMs }));
+  return report(call, `restored to ${dataDir}`, () => restoreBackup({ directory, dataDir, atMs }));
 }
 
 interface Read {
@@ -73,7 +73,7 @@ interface Read {
   readonly lastMs: number;
 }
 
-async function told(call: Call, done: string, read: () => Promise<Read>): Promise<void> {
+async function report(call: Call, done: string, read: () => Promise<Read>): Promise<void> {
   try {
     const { stores, lastMs } = await read();
     const last = new Date(lastMs).toISOString();

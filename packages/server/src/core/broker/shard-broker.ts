@@ -1095,12 +1095,12 @@ export class ShardBroker implements Broker {
   #applyScheduled<Answer>(
     changes: readonly Change[],
     touched: Iterable<ScheduleOf>,
-    told: Told<Answer>,
+    pending: Pending<Answer>,
   ): void {
     const unique = changes.some(isOfUnique) ? this.#followUnique(changes) : { changes, writes: [] };
     const followed = this.schedules.follow(unique.changes, touched);
     const writes = [...unique.writes, ...followed.writes];
-    this.#commit(this.store.commit(followed.changes, writes), followed.changes, told);
+    this.#commit(this.store.commit(followed.changes, writes), followed.changes, pending);
   }
 
   #followUnique(changes: readonly Change[]): ReturnType<typeof followUnique> {
@@ -1112,7 +1112,7 @@ export class ShardBroker implements Broker {
   #commit<Answer>(
     group: ReturnType<Store["commit"]>,
     changes: readonly Change[],
-    { waiter, answer, item }: Told<Answer>,
+    { waiter, answer, item }: Pending<Answer>,
   ): void {
     if (group !== this.#group) {
       this.#group = group;
@@ -1219,8 +1219,8 @@ export class ShardBroker implements Broker {
   }
 }
 
-/** Who is answered when changes are durable. */
-interface Told<Answer> {
+/** The answer that is given when changes are durable. */
+interface Pending<Answer> {
   readonly waiter: Waiter<Answer> | undefined;
   readonly answer: Answer | undefined;
   readonly item: number;

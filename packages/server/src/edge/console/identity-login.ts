@@ -153,7 +153,10 @@ export class IdentityLogin {
     const { iss, code, error } = query;
     const { issuer } = this.#config;
     if (iss === undefined ? metadata.value.namesIssuer : iss !== issuer) {
-      return failure("issuer", `the answer is of ${iss ?? "nobody"}, not of ${issuer}`);
+      return failure(
+        "issuer",
+        `the answer is from ${iss ?? "an unnamed issuer"}, not from ${issuer}`,
+      );
     }
     if (code === undefined) {
       const why = query["error_description"] ?? "";

@@ -82,7 +82,7 @@ export class OpenFeed {
     this.#beatMs = isSummary ? beatMs.summary : beatMs.other;
     const tenantId = askedTenant(call);
     const end = (code: ErrorCode): void => this.#end(code);
-    const fed = (isTold: boolean): void => server.events.eventFed(isTold ? "told" : "missed");
+    const fed = (isSent: boolean): void => server.events.eventFed(isSent ? "sent" : "missed");
     if (wants !== undefined) {
       const hear = (event: TaskEvent): void => {
         if (this.#reader !== undefined && wants(event)) fed(this.#reader.hear(event));

@@ -67,7 +67,7 @@ export class Logs implements ClusterLogs, AsyncDisposable {
     if (begun === undefined && hasReplica(config, name)) {
       throw new FaultError(
         "format",
-        `log ${name} is gone, and this node has data that came from it. It is not created anew, because ` +
+        `log ${name} is gone, and this node has data that came from it. It is not created again, because ` +
           "an empty log would not fit the data. Restore etcd, or run `codeq cluster repair`.",
       );
     }

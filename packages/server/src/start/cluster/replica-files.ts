@@ -1,4 +1,4 @@
-/** The files of the replicas of a cluster node, while nobody has them open. */
+/** The files of the replicas of a cluster node, while no process has them open. */
 import { existsSync, renameSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Kv, moveToLog, readStoreId, storedPlaceOf } from "@codeq/engine";

@@ -115,13 +115,13 @@ function assertData({ dataDir, persistenceProvider }: Config): void {
 /** A link or a mounted disk cannot change places with a directory. */
 function assertRenamable(directory: string, from: number): void {
   const known = shardFolders(from);
-  const stranger = readdirSync(directory).find(
+  const foreign = readdirSync(directory).find(
     (name) => /^shard-\d+$/.test(name) && !known.includes(name),
   );
-  if (stranger !== undefined) {
+  if (foreign !== undefined) {
     throw new FaultError(
       "format",
-      `${join(directory, stranger)} does not belong to the data, which has shards=${from}. ` +
+      `${join(directory, foreign)} does not belong to the data, which has shards=${from}. ` +
         "Move it to another place.",
     );
   }
