@@ -165,6 +165,8 @@ test(
       ],
     );
     assert.match(String(kept[1]?.["error"]), /priority = "high"/);
+    // The worker may get a task before the relay has committed that its row is gone; the lock waits for that.
+    await postgres.query("BEGIN; LOCK TABLE codeq_outbox; COMMIT");
     const status = await outboxStatus(postgres.url);
     assert.deepEqual(status, { waiting: 0, oldestSeconds: 0, refused: 2 });
     assert.match(metricsText(status), /^codeq_outbox_refused 2$/m);

@@ -9,6 +9,8 @@
  *   opening   requested; queries are refreshed by the clock
  *   open      reports changes, until the server or the network ends the feed
  */
+import type { WireOf } from "@codeq/protocol";
+import type { EventSummary, TaskEvent } from "@codeq/protocol/api";
 import { apiHeaders, connection, heard, silentMsMax, tenant, urlOf, watchSilence } from "./api.ts";
 import { createStore } from "./store.ts";
 
@@ -185,12 +187,6 @@ async function follow(body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<vo
   }
 }
 
-interface FeedMessage {
-  readonly taskId?: string;
-  readonly queues?: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  readonly others?: number;
-}
-
 function hear(block: string): void {
   const name = /^event: (.*)$/m.exec(block)?.[1];
   const data = /^data: (.*)$/m.exec(block)?.[1];
@@ -199,13 +195,13 @@ function hear(block: string): void {
     happened();
     return;
   }
-  const message = JSON.parse(data) as FeedMessage;
-  if (name === "summary") hearSummary(message);
+  const message = JSON.parse(data) as WireOf<typeof EventSummary | typeof TaskEvent>;
+  if (message.event === "summary") hearSummary(message);
   else if (message.taskId === watchedTask) changed.task = Date.now();
   hooks.onChange();
 }
 
-function hearSummary({ queues = {}, others = 0 }: FeedMessage): void {
+function hearSummary({ queues, others = 0 }: WireOf<typeof EventSummary>): void {
   const nowMs = Date.now();
   changed.all = nowMs;
   if (others > 0) changed.others = nowMs;

@@ -1,23 +1,11 @@
 /** The signed-in user. No script sees the token: the server keeps it in a cookie that scripts cannot read. */
+import type { WireOf } from "@codeq/protocol";
+import type { Session as Shape } from "@codeq/protocol/api";
 import { connection, setCsrf, tenant } from "./api.ts";
 import { forgetAll } from "./query.ts";
 import { createStore, readKept } from "./store.ts";
 
-export interface Session {
-  readonly subject: string;
-  readonly tenantId: string;
-  readonly role: "viewer" | "admin" | "operator";
-  /** Whether the server shows payloads and results to this session. */
-  readonly payloads: "shown" | "hidden";
-  readonly csrf: string;
-  readonly expiresAt: string;
-  readonly env: string;
-  readonly version: string;
-  readonly durability: string;
-  readonly shards: number;
-  /** Where a trace can be looked at, with {traceId} in it. */
-  readonly traceUrl?: string;
-}
+export type Session = WireOf<typeof Shape>;
 
 /** Undefined while loading; null when no user is signed in. */
 export const session = createStore<Session | null | undefined>(undefined);

@@ -7,5 +7,6 @@ export {
   type ReplyOf,
   requestOf,
 } from "./contract/request.ts";
+export type { WireOf } from "./contract/shape.ts";
 export { type ErrorCode, errors, isUnknownIssuer } from "./errors.ts";
 export { limits } from "./limits.ts";

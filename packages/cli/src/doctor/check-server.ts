@@ -3,7 +3,7 @@
  * clock in sync.
  */
 import { createServer } from "node:net";
-import type { Reply } from "@codeq/client/command-line";
+import type { Health, Reply, WireOf } from "@codeq/client/command-line";
 import { streamAddressOf } from "@codeq/server/config";
 import { type ApiClient, noTaskId } from "../api/api-client.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
@@ -77,9 +77,9 @@ export async function checkServer({ call }: Patient): Promise<Finding[]> {
 }
 
 function judgeHealth(url: string, { status, text }: Reply): Finding {
-  let body: { storage?: string; durability?: string };
+  let body: WireOf<typeof Health>;
   try {
-    body = JSON.parse(text) as typeof body;
+    body = JSON.parse(text) as WireOf<typeof Health>;
   } catch {
     return warn("server", `${url} answers, but is not a codeQ server`, "check --base-url");
   }

@@ -1,6 +1,6 @@
 /** Event feeds: what happens to tasks, as server-sent events. The answers are streams, which are written by hand. */
 import { endpoints } from "../contract/endpoint.ts";
-import { count, decimal, instant, list, object, text, whole } from "../contract/shape.ts";
+import { count, decimal, instant, list, mapOf, object, text, whole } from "../contract/shape.ts";
 
 const taskEventNames = [
   "created",
@@ -51,6 +51,14 @@ export const TaskEvent = object(
   },
   { about: "Something that happened to a task." },
 );
+
+/** An event named `summary`: what happened within a second. */
+export const EventSummary = object({
+  event: text("", { oneOf: ["summary"] }),
+  time: instant("", { as: "atMs" }),
+  queues: mapOf(mapOf(count()), "How many events of each name there were, by queue."),
+  others: count("Events of further queues.", optional),
+});
 
 const type = "text/event-stream";
 

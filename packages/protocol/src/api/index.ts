@@ -88,7 +88,7 @@ export {
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 export { AuditRecord } from "./audit.ts";
 export { BulkOutcome } from "./dead-letters.ts";
-export { TaskEvent } from "./events.ts";
+export { EventSummary, TaskEvent } from "./events.ts";
 export { TaskExplanation, WorkerExplanation } from "./explain.ts";
 export { Health } from "./health.ts";
 export { Job } from "./jobs.ts";

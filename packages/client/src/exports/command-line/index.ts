@@ -8,8 +8,9 @@ export {
   type Key,
   type ReplyOf,
   requestOf,
+  type WireOf,
 } from "@codeq/protocol";
-export { api, type Endpoint, type Shape } from "@codeq/protocol/api";
+export { api, type Endpoint, type Health, type Shape } from "@codeq/protocol/api";
 export { failureGroups } from "../../admin/failure-groups.ts";
 export { type AskApi, eachPage, type Page, pageIn } from "../../api-calls.ts";
 export { Failover } from "../../failover.ts";
