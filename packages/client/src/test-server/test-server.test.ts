@@ -90,7 +90,7 @@ test("until idle leaves alone what is due later, and says when nobody takes a ta
   await server.client.enqueue(count, 2);
   await assert.rejects(server.runUntilIdle({ within: "1h" }), {
     code: "timeout",
-    message: /^after 1h tasks are left that nobody works on \(count: 1 ready, 0 leased\); start/,
+    message: /^after 1h unfinished tasks have no worker \(count: 1 ready, 0 leased\); start/,
   });
 });
 
