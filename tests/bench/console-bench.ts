@@ -14,7 +14,7 @@ import { loadProgram } from "./go-client.ts";
 import { measure } from "./measure.ts";
 import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";
 import { progress, Table } from "./table.ts";
-import { type Listening, Workspace } from "./workspace.ts";
+import { ask, type Listening, Workspace } from "./workspace.ts";
 
 export const consoleHelp = `pages of the console on a full server against an empty one, and a load beside open tabs
     --tasks 1000000            that wait on the full server
@@ -276,15 +276,4 @@ async function loadBeside(
     latencyFigure("pickup", pickup),
     latencyFigure("submit", submit),
   ];
-}
-
-async function ask({ port }: Listening, path: string, body: object): Promise<unknown> {
-  const reply = await fetch(`http://127.0.0.1:${port}/v1/codeq${path}`, {
-    method: "POST",
-    headers: { authorization: "Bearer dev-token", "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  const text = await reply.text();
-  if (!reply.ok) throw new Error(`${path}: ${reply.status} ${text}`);
-  return text === "" ? undefined : JSON.parse(text);
 }

@@ -12,6 +12,7 @@ import { UsageError } from "./options.ts";
 import { outboxBench, outboxHelp } from "./outbox-bench.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
 import { SetupError } from "./programs.ts";
+import { restBench, restHelp } from "./rest-bench.ts";
 import { schedulesBench, schedulesHelp } from "./schedules-bench.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { searchBench, searchHelp } from "./search-bench.ts";
@@ -35,6 +36,7 @@ const subjects: Record<string, Subject> = {
   http: { help: httpHelp, run: httpBench },
   outbox: { help: outboxHelp, run: outboxBench },
   peers: { help: peersHelp, run: peersBench },
+  rest: { help: restHelp, run: restBench },
   schedules: { help: schedulesHelp, run: schedulesBench },
   search: { help: searchHelp, run: searchBench },
   sdk: { help: sdkHelp, run: sdkBench },

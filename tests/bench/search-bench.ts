@@ -8,7 +8,7 @@ import { Histogram } from "./histogram.ts";
 import { measure } from "./measure.ts";
 import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";
 import { progress, Table } from "./table.ts";
-import { type Listening, Workspace } from "./workspace.ts";
+import { ask, type Listening, Workspace } from "./workspace.ts";
 
 export const searchHelp = `searches among many tasks, alone and beside a paced load over the streams
     --tasks 1000000            that wait in another queue than that of the load
@@ -213,14 +213,4 @@ async function beside(
 async function search(server: Listening, query: string, after: string): Promise<Page> {
   const cursor = after === "" ? "" : `&after=${encodeURIComponent(after)}`;
   return (await ask(server, `/admin/tasks?${query}${cursor}`)) as Page;
-}
-
-async function ask({ port }: Listening, path: string, body?: object): Promise<unknown> {
-  const reply = await fetch(`http://127.0.0.1:${port}/v1/codeq${path}`, {
-    method: body === undefined ? "GET" : "POST",
-    headers: { authorization: "Bearer dev-token", "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
-  return await reply.json();
 }

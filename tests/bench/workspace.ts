@@ -177,3 +177,14 @@ export async function runCase(
   if (code !== 0) throw new Error(`the measurement ended with code ${code}`);
   return output;
 }
+
+/** The answer of a call of the HTTP API; throws when it is refused. */
+export async function ask({ port }: Listening, path: string, body?: object): Promise<unknown> {
+  const reply = await fetch(`http://127.0.0.1:${port}/v1/codeq${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { authorization: "Bearer dev-token", "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
+  return await reply.json();
+}

@@ -1,5 +1,5 @@
 /** Reads the values of broker, engine, limiter, streams, listeners and process at each scrape. */
-import { monitorEventLoopDelay } from "node:perf_hooks";
+import { createHistogram } from "node:perf_hooks";
 import type { EngineState } from "@codeq/engine";
 import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
@@ -195,13 +195,28 @@ export function collectProcessMetrics(metrics: Metrics, probe: ProcessProbe): vo
   metrics.eventLoopLagSeconds.collect(() => [[probe.lagSeconds()]]);
 }
 
-const resolutionMs = 20;
+/** How often the lateness of the event loop is measured while it works, and while it rests. */
+const sampleMs = { busy: 20, idle: 1000 };
+const idleShareMax = 0.05;
 const nanosPerSecond = 1e9;
 
 /** The probe of this process. It holds a timer until it is disposed of. */
-export function openProcessProbe(startedAtMs: number): ProcessProbe & Disposable {
-  const delay = monitorEventLoopDelay({ resolution: resolutionMs });
-  delay.enable();
+export function openProcessProbe({ after, nowMs }: Clock): ProcessProbe & Disposable {
+  const late = createHistogram();
+  let loop = performance.eventLoopUtilization();
+  let cancel = (): void => {};
+  const sample = (waitMs: number): void => {
+    const dueMs = performance.now() + waitMs;
+    cancel = after(waitMs, () => {
+      // A histogram begins with 1.
+      late.record(Math.max(1, Math.round((performance.now() - dueMs) * 1e6)));
+      const { utilization } = performance.eventLoopUtilization(loop);
+      loop = performance.eventLoopUtilization();
+      sample(utilization > idleShareMax ? sampleMs.busy : sampleMs.idle);
+    });
+  };
+  sample(sampleMs.busy);
+  const startedAtMs = nowMs();
   return {
     startedAtMs,
     memory: () => process.memoryUsage(),
@@ -210,11 +225,10 @@ export function openProcessProbe(startedAtMs: number): ProcessProbe & Disposable
       return (user + system) / 1e6;
     },
     lagSeconds: () => {
-      // What is measured is the time between two ticks of a timer; its own period is no lateness.
-      const lateNanos = delay.count === 0 ? 0 : delay.percentile(99) - resolutionMs * 1e6;
-      delay.reset();
-      return Math.max(0, lateNanos) / nanosPerSecond;
+      const lateNanos = late.count === 0 ? 0 : late.percentile(99);
+      late.reset();
+      return lateNanos / nanosPerSecond;
     },
-    [Symbol.dispose]: () => void delay.disable(),
+    [Symbol.dispose]: () => cancel(),
   };
 }

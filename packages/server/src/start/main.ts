@@ -120,7 +120,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const tls = startTls(given, logger);
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
   const timestamps = new Timestamps(config.timezone);
-  const probe = openProcessProbe(clock.nowMs());
+  const probe = openProcessProbe(clock);
   collectProcessMetrics(metrics, probe);
   const tracing = await openTracing({ config, clock, logger, metrics });
   checkStores(config);

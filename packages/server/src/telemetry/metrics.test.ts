@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { systemClock } from "../core/clock.ts";
 import { collectProcessMetrics, openProcessProbe } from "../start/collect-metrics.ts";
 import { createMetrics, type Metrics, metricTable } from "./metrics.ts";
 import type { MetricRow } from "./registry.ts";
@@ -260,9 +261,22 @@ test("process metrics come from the probe at each scrape", () => {
 });
 
 test("the probe of this process gives plausible numbers and lets go of its timer", () => {
-  using probe = openProcessProbe(5);
+  const timers: (() => void)[] = [];
+  const probe = openProcessProbe({
+    ...systemClock,
+    nowMs: () => 5,
+    after: (_delayMs, run) => {
+      timers.push(run);
+      return () => void timers.splice(0);
+    },
+  });
   assert.equal(probe.startedAtMs, 5);
   assert.ok(probe.memory().rss > probe.memory().heapUsed);
   assert.ok(probe.cpuSeconds() > 0);
-  assert.ok(probe.lagSeconds() >= 0);
+  assert.equal(probe.lagSeconds(), 0, "measured without a sample");
+  timers.shift()?.();
+  assert.ok(probe.lagSeconds() > 0);
+  assert.equal(timers.length, 1, "the next sample");
+  probe[Symbol.dispose]();
+  assert.equal(timers.length, 0);
 });
