@@ -1,6 +1,7 @@
 /** Schedules over HTTP: the sentences of docs/guide/schedules.md, each with a test. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { Zones } from "../../packages/server/src/core/zones.ts";
 import { onlyWith, type Reply, type RunningServer, setup } from "./setup.ts";
 
 const base = "/v1/codeq/admin/schedules";
@@ -565,6 +566,45 @@ test("schedules, their plan and their live tasks survive a restart and a crash",
   const { id } = await next.claim();
   await next.complete(id);
   assert.equal((await next.claim()).scheduledFor, "2026-01-02T03:06:00Z");
+});
+
+test("other data of time zones after a restart moves what is to come, and repeats nothing", async (t) => {
+  const server = await setup(t);
+  await made(server, "digest", { ...minutely, cron: "0 9 * * *", tz: "Europe/Paris" });
+  await advanceTo(server, "2026-01-02T08:30:00Z");
+  await server.world.stop();
+  const { find } = Zones.prototype;
+  t.after(() => {
+    Zones.prototype.find = find;
+  });
+  // The clocks of Paris are half an hour ahead of what they were.
+  Zones.prototype.find = function (name) {
+    const zone = find.call(this, name);
+    return zone && { ...zone, offsetMs: (atMs) => zone.offsetMs(atMs) + 30 * minuteMs };
+  };
+  const next = await server.world.start();
+  const { handledAt, nextAt } = await shown(next, "digest");
+  assert.deepEqual([handledAt, nextAt], ["2026-01-02T08:00:00Z", "2026-01-03T07:30:00Z"]);
+  await advanceTo(next, "2026-01-03T12:00:00Z");
+  assert.deepEqual(await fired(next, "digest"), ["2026-01-02T08:00:00Z", "2026-01-03T07:30:00Z"]);
+});
+
+test("a schedule that is deleted and put again counts the tasks of the first one", async (t) => {
+  const server = await setup(t);
+  const body = { command: "render", cron: "* * * * *" };
+  await made(server, "digest", body);
+  await server.clock.advance(minuteMs);
+  const { id } = await server.claim();
+  await server.ask(`${base}/digest`, { method: "DELETE", caller });
+  await made(server, "digest", body);
+  assert.equal((await shown(server, "digest")).live, 1);
+  await server.clock.advance(minuteMs);
+  assert.deepEqual(await skips(server, "digest"), [["overlap", 1]]);
+  await server.world.stop();
+  const next = await server.world.start();
+  assert.equal((await shown(next, "digest")).live, 1);
+  await next.complete(id);
+  assert.equal((await shown(next, "digest")).live, 0);
 });
 
 test("metrics count what was fired and skipped, and the audit trail who did what", async (t) => {

@@ -27,6 +27,7 @@ import {
   type SimNode,
 } from "../../packages/server/test/cluster-world.ts";
 import { ClusterLedger, type Known } from "./cluster-ledger.ts";
+import { ClusterSchedules } from "./cluster-schedules.ts";
 
 export interface ClusterOptions {
   readonly seed: number;
@@ -38,6 +39,8 @@ export interface ClusterOutcome {
   readonly acknowledged: number;
   readonly claimed: number;
   readonly reads: number;
+  /** Tasks that schedules created. */
+  readonly fired: number;
   readonly faults: number;
   readonly epochs: number;
   /** Slots that were removed from the logs, and nodes that needed a copy for that. */
@@ -90,7 +93,8 @@ export async function simulateCluster(options: ClusterOptions): Promise<ClusterO
   const { ledger, claimed, reads, faults, epochs } = run;
   const trimmed = world.logs.reduce((sum, log) => sum + log.bounds.first - 1, 0);
   const copies = world.nodes.reduce((sum, node) => sum + node.copies, 0);
-  const counts = { claimed, reads, faults, epochs, trimmed, copies };
+  const { fired } = run.schedules;
+  const counts = { claimed, reads, fired, faults, epochs, trimmed, copies };
   return { shards, acknowledged: ledger.tasks.size, ...counts, finding: ledger.finding };
 }
 
@@ -103,6 +107,7 @@ interface Held {
 
 class ClusterRun {
   readonly ledger: ClusterLedger = new ClusterLedger();
+  readonly schedules: ClusterSchedules;
   claimed = 0;
   reads = 0;
   faults = 0;
@@ -117,6 +122,7 @@ class ClusterRun {
   constructor(world: ClusterWorld, random: SimRandom) {
     this.#world = world;
     this.#random = random;
+    this.schedules = new ClusterSchedules(world, random.fork("schedules"));
     world.onTimers = (node, shard) => this.#timersRan(node, shard);
     world.onChange = (change, led) => this.#changed(change, led);
     // None of the faults breaks a disk.
@@ -131,6 +137,7 @@ class ClusterRun {
     for (let step = 1; step <= steps && this.#isSound; step += 1) {
       this.#trouble();
       for (let acts = this.#random.int(5); acts > 0; acts -= 1) this.#act();
+      this.schedules.act();
       await this.#world.clock.advance(
         this.#random.next() < 0.95 ? this.#random.int(60) : this.#random.int(4000),
       );
@@ -151,7 +158,8 @@ class ClusterRun {
     if ((because === "claimed" || because === "extended") && after !== undefined) {
       led.leases.add(nameOf(after));
     }
-    if (because !== "expired" || before?.place.in !== "leased") return;
+    // A cancelled task has the grace of its cancellation.
+    if (because !== "expired" || before?.place.in !== "leased" || before.cancelMs > 0) return;
     const afterMs = this.#world.clock.monotonicMs() - led.sinceMs;
     if (led.leases.has(nameOf(before)) || afterMs >= graceMsOf(before.place.leaseMs)) return;
     this.#broken(
@@ -352,11 +360,11 @@ class ClusterRun {
       await this.#world.clock.advance(200);
       const { router } = nodes[round % nodes.length] as SimNode;
       if (router === undefined) continue;
+      this.schedules.end(router);
       for (const held of this.#held.splice(0)) this.#submit(router, held);
       for (const tenantId of tenants) this.#claimAll(router, tenantId);
-      if (round > 100 && [...this.ledger.tasks].every(([id, known]) => this.#isOver(id, known))) {
-        break;
-      }
+      const isOver = this.schedules.haveEnded && round > 100;
+      if (isOver && [...this.ledger.tasks].every(([id, known]) => this.#isOver(id, known))) break;
     }
     if (!this.#isSound) return;
     for (const [id, known] of this.ledger.tasks) {
@@ -372,6 +380,8 @@ class ClusterRun {
       }
       this.epochs += nodes[0]?.shards[shard]?.status.epoch ?? 0;
     }
+    const wrong = await this.schedules.check({ isClockRight: !this.#wasClockWrong });
+    if (wrong !== undefined) this.#broken(wrong);
     await this.#compare();
   }
 

@@ -10,6 +10,7 @@ const counted = [
   "acknowledged",
   "claimed",
   "reads",
+  "fired",
   "faults",
   "epochs",
   "trimmed",
@@ -43,7 +44,7 @@ for (const { seed, showed } of knownSeeds) {
 
 test(`${seedsEach} seeds of clusters are sound`, async (context) => {
   const first = 1 + Number(process.env["CODEQ_CLUSTER_SEED"] ?? 0);
-  const none = { acknowledged: 0, claimed: 0, reads: 0, faults: 0, epochs: 0 };
+  const none = { acknowledged: 0, claimed: 0, reads: 0, fired: 0, faults: 0, epochs: 0 };
   const totals = { ...none, trimmed: 0, copies: 0 };
   for (let seed = first; seed < first + seedsEach; seed += 1) {
     const { finding, ...outcome } = await outcomeOf(seed);
@@ -61,6 +62,7 @@ interface PlantedBug extends Mutation {
 }
 
 const log = "packages/engine/src/log/replicated";
+const schedules = "packages/server/src/core/broker/schedules.ts";
 
 const plantedBugs: readonly PlantedBug[] = [
   {
@@ -134,6 +136,48 @@ const plantedBugs: readonly PlantedBug[] = [
     to: "",
     seed: 7,
     says: /took the word of lease 1/,
+  },
+  {
+    bug: "a schedule moves on in another record than its task",
+    file: "packages/server/src/core/broker/shard-broker.ts",
+    from: "const writes = [...unique.writes, ...followed.writes];",
+    to:
+      "const writes = unique.writes; if (followed.writes.length > 0) this.#options.clock.after(20, () => " +
+      "{ if (this.store.state === 'open') this.store.commitRecords(followed.writes).done.catch(() => {}); });",
+    seed: 1,
+    says: /schedule \S+: /,
+  },
+  {
+    bug: "a schedule counts from the takeover and not from its last instant",
+    file: schedules,
+    from: "store.schedules()) this.#add(record, state);",
+    to: "store.schedules()) this.#add(record, { ...state, handledMs: Math.floor(this.#parts.clock.nowMs()) });",
+    seed: 1,
+    says: /schedule \S+: of \d+ instants \d+ were fired/,
+  },
+  {
+    bug: "a takeover fires the last instant of a schedule again",
+    file: schedules,
+    from: "store.schedules()) this.#add(record, state);",
+    to: "store.schedules()) this.#add(record, { ...state, handledMs: state.handledMs - 1000 });",
+    seed: 1,
+    says: /schedule \S+: (an instant has two tasks|of \d+ instants)/,
+  },
+  {
+    bug: "the live tasks of schedules are not counted after a takeover",
+    file: schedules,
+    from: "this.#find({ tenantId, id })?.live.add(taskId);",
+    to: "",
+    seed: 1,
+    says: /schedule \S+: (\S+ overlaps|\d+ tasks are live)/,
+  },
+  {
+    bug: "a full disk refuses the end of a task whose schedule has moved on in memory",
+    file: schedules,
+    from: 'store.state === "open" ? this.#afterEnd(entry, state) : undefined',
+    to: "this.#afterEnd(entry, state)",
+    seed: 1135,
+    says: /schedule \S+: /,
   },
 ];
 

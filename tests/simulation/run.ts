@@ -102,6 +102,7 @@ async function runCluster(): Promise<number> {
     acknowledged: 0,
     claimed: 0,
     reads: 0,
+    fired: 0,
     faults: 0,
     epochs: 0,
     failed: 0,
@@ -113,6 +114,7 @@ async function runCluster(): Promise<number> {
     totals.acknowledged += outcome.acknowledged;
     totals.claimed += outcome.claimed;
     totals.reads += outcome.reads;
+    totals.fired += outcome.fired;
     totals.faults += outcome.faults;
     totals.epochs += outcome.epochs;
     if (outcome.finding === undefined) continue;

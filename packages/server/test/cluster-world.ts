@@ -397,7 +397,10 @@ export class SimNode {
       };
       this.#world.onTimers(this, shard);
       try {
-        if (broker.state === "open") await runDue(broker, clock);
+        if (broker.state === "open") {
+          await runDue(broker, clock);
+          await broker.schedules.fireDue(100);
+        }
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
       }

@@ -135,6 +135,7 @@ export class Schedules {
     for await (const { tenantId, id, taskId } of store.liveOfSchedules()) {
       this.#find({ tenantId, id })?.live.add(taskId);
     }
+    for (const entry of this.#waiting()) this.#plan(entry);
     this.onDue();
   }
 
@@ -145,6 +146,7 @@ export class Schedules {
     ifVersion: number | undefined,
   ): Promise<PutSchedule> {
     const { store, clock } = this.#parts;
+    const left = this.#find(of) === undefined ? await this.#leftBy(of) : [];
     store.assertWritable();
     const before = this.#find(of);
     const version = before?.record.version ?? 0;
@@ -155,6 +157,7 @@ export class Schedules {
     if (before === undefined) {
       const record = { ...of, options, version: 1, createdMs: nowMs, updatedMs: nowMs };
       const entry = this.#add(record, newScheduleState(nowMs));
+      for (const id of left) if (isLiveTask(store.task(id))) entry.live.add(id);
       await this.#write(entry, [writeOfSchedule(record)]);
       return { ok: true, schedule: this.#shown(entry), isNew: true };
     }
@@ -172,6 +175,13 @@ export class Schedules {
     this.#plan(before);
     await Promise.all([settled, this.#write(before, [writeOfSchedule(record)])]);
     return { ok: true, schedule: this.#shown(before), isNew: false };
+  }
+
+  /** Tasks of a deleted schedule, which count when one with its id is put again, as after a restart. */
+  async #leftBy(of: ScheduleOf): Promise<readonly TaskId[]> {
+    const left: TaskId[] = [];
+    for await (const { taskId } of this.#parts.store.liveOfSchedules(of)) left.push(taskId);
+    return left;
   }
 
   /** Counts everything up to now by the spec that is about to change. */
@@ -223,10 +233,10 @@ export class Schedules {
     this.#parts.store.assertWritable();
     const entry = this.#find(of);
     if (entry === undefined) return undefined;
-    if (entry.state.pause === undefined) await this.#fire(entry);
+    const fired = entry.state.pause === undefined ? this.#fire(entry) : undefined;
     entry.state = pauseSchedule(entry.state, pause);
     this.#plan(entry);
-    await this.#write(entry);
+    await Promise.all([fired, this.#write(entry)]);
     return this.#shown(entry);
   }
 
@@ -358,6 +368,15 @@ export class Schedules {
   async #fire(entry: Entry): Promise<void> {
     const { clock, exceededBy, apply, cancel } = this.#parts;
     const nowMs = clock.nowMs();
+    const freed = this.#afterEnd(entry, entry.state);
+    if (freed !== undefined) {
+      entry.state = freed.state;
+      const done = apply(this.#create(entry, freed.fire, "fired"), [entry]);
+      this.#plan(entry);
+      await done;
+      this.#report(entry, freed, nowMs);
+      return;
+    }
     const room = exceededBy(entry.tenantId, 0) === undefined ? Number.POSITIVE_INFINITY : 0;
     const input = { nowMs, live: entry.live.size, room };
     const outcome = fire(this.#specOf(entry), entry.policy, entry.state, input);
@@ -442,19 +461,34 @@ export class Schedules {
     if (isLiveNow) entry.live.add(after.id);
     else if (before !== undefined) entry.live.delete(before.id);
     if (!wasLive || isLiveNow) return entry.state;
-    const { clock, exceededBy } = this.#parts;
+    const { clock, store } = this.#parts;
     const nowMs = Math.floor(clock.nowMs());
     // A task that was cancelled or deleted neither failed nor succeeded.
     const isOutcome = after !== undefined && because !== "cancelled" && after.cancelMs === 0;
     const state = isOutcome
       ? countOutcome(entry.policy, entry.state, { hasFailed: isFailure(after), nowMs })
       : entry.state;
-    const room = exceededBy(entry.tenantId, 0) === undefined ? 1 : 0;
-    const next = afterEnd(entry.policy, state, { nowMs, live: entry.live.size, room });
-    if (next === undefined) return state;
+    // A full disk takes the end of a task, but no new one: that is created when there is room.
+    const next = store.state === "open" ? this.#afterEnd(entry, state) : undefined;
+    if (next === undefined) {
+      if (state.waitingMs !== undefined) this.#plan(entry);
+      return state;
+    }
     all.push(...this.#create(entry, next.fire, "fired"));
     this.#report(entry, next, nowMs);
     return next.state;
+  }
+
+  /** What follows when the task that is waited for has ended; undefined while it has not. */
+  #afterEnd({ tenantId, policy, live }: Entry, state: ScheduleState): Fired | undefined {
+    const { clock, exceededBy } = this.#parts;
+    const room = exceededBy(tenantId, 0) === undefined ? 1 : 0;
+    return afterEnd(policy, state, { nowMs: Math.floor(clock.nowMs()), live: live.size, room });
+  }
+
+  #waiting(): Entry[] {
+    const all = [...this.#tenants.values()].flatMap((ofTenant) => [...ofTenant.values()]);
+    return all.filter(({ state }) => state.waitingMs !== undefined);
   }
 
   #add(record: PutRecord, state: ScheduleState): Entry {
@@ -492,7 +526,9 @@ export class Schedules {
   /** Puts the schedule where its next task is due. */
   #plan(entry: Entry): void {
     this.#due.remove(entry);
-    const nextMs = this.#nextOf(entry);
+    const { state, live } = entry;
+    const isFree = state.waitingMs !== undefined && live.size === 0 && state.pause === undefined;
+    const nextMs = isFree ? state.waitingMs : this.#nextOf(entry);
     if (nextMs === undefined) return;
     entry.dueMs = nextMs + entry.policy.delayMs;
     this.#due.push(entry);
@@ -547,6 +583,10 @@ export class Schedules {
 }
 
 export type Backfilled = "created" | "already_ran" | "schedule_not_found" | "quota_exceeded";
+
+function isLiveTask(task: Task | undefined): boolean {
+  return task !== undefined && isLive(task);
+}
 
 /** The newest first. */
 export function newestRuns(runs: readonly ShownRun[], limit: number): readonly ShownRun[] {

@@ -93,6 +93,7 @@ import {
   inProgressPrefix,
   keptKeyOf,
   keptKeysPrefix,
+  liveOfSchedule,
   numberOf,
   pausedPrefix,
   payloadKey,
@@ -723,9 +724,12 @@ export class Store implements AsyncDisposable {
     return text === undefined ? undefined : decodeSchedule(of, text);
   }
 
-  /** Every task of a schedule that has not ended. */
-  async *liveOfSchedules(): AsyncGenerator<ScheduleOf & { readonly taskId: TaskId }> {
-    for await (const [key] of this.#scan(scheduleLivePrefix)) {
+  /** Every task of a schedule, or of one schedule, that has not ended. */
+  async *liveOfSchedules(
+    of?: ScheduleOf,
+  ): AsyncGenerator<ScheduleOf & { readonly taskId: TaskId }> {
+    const prefix = of === undefined ? scheduleLivePrefix : liveOfSchedule(of.tenantId, of.id);
+    for await (const [key] of this.#scan(prefix)) {
       yield { ...scheduleIn(key.slice(scheduleLivePrefix.length)), taskId: idOf(key) };
     }
   }
