@@ -12,8 +12,8 @@ const widths = [64, 128, 256];
 const bytesMax = 20 * 1024 * 1024;
 const waitSecondsMax = 30;
 
-const { CODEQ_BASE_URL: url, CODEQ_TOKEN: token, PORT = "3000" } = process.env;
-const client = codeq({ url, token });
+const { PORT = "3000" } = process.env;
+const client = codeq();
 
 interface Answer {
   readonly status: number;

@@ -3,9 +3,7 @@ import { codeq } from "@codeq/client";
 import { defaultDirectory } from "./files.ts";
 import { makeThumbnail } from "./make-thumbnail.ts";
 
-const { CODEQ_BASE_URL: url, CODEQ_TOKEN: token } = process.env;
-const client = codeq({ url, token });
-const worker = client.worker(makeThumbnail(defaultDirectory), {
+const worker = codeq().worker(makeThumbnail(defaultDirectory), {
   concurrency: 2,
   middleware: [
     (ctx, next) => {
@@ -19,12 +17,5 @@ const worker = client.worker(makeThumbnail(defaultDirectory), {
   },
 });
 
-// What it has begun may finish within ten seconds; the rest goes back without costing an attempt.
-const stop = (): void => {
-  worker.close().catch((error) => {
-    console.error(error);
-    process.exitCode = 1;
-  });
-};
-process.once("SIGINT", stop).once("SIGTERM", stop);
+// On a signal, what it has begun may finish within ten seconds; the rest goes back without costing an attempt.
 await worker.done;

@@ -27,6 +27,12 @@ const run = await client.enqueue(resize, { image: "cat.png" });
 same<typeof run, Run<{ url: string; at: Date }>>(true);
 await client.enqueue(resize, { image: "cat.png", width: 100 }, { delay: "10s", priority: 9 });
 await client.enqueueMany(resize, [{ input: { image: "cat.png" }, runAt: new Date(0) }]);
+same<Awaited<ReturnType<typeof resize.run>>, { url: string; at: Date }>(true);
+await resize.enqueue({ image: "cat.png", width: 100 }, { delay: "10s" });
+// @ts-expect-error a field is missing
+await resize.run({ width: 7 });
+// @ts-expect-error no input at all
+await resize.enqueue();
 // @ts-expect-error a wrong type
 await client.enqueue(resize, { image: 7 });
 // @ts-expect-error a field is missing

@@ -12,6 +12,7 @@ import type { HttpRequest } from "./http/http-api.ts";
 import type { CreateFields, CreateOptions } from "./producer/creations.ts";
 import {
   createFields,
+  type EnqueueArguments,
   EnqueueManyError,
   type EnqueueOptions,
   type EnqueueOutcome,
@@ -60,11 +61,6 @@ export interface ClientOptions {
   /** Called for problems that concern no single call. Default: a process warning. */
   readonly onWarning?: ((error: CodeqError) => void) | undefined;
 }
-
-/** What a task needs besides its input; a task without input needs none. */
-export type EnqueueArguments<Input> = undefined extends Input
-  ? [input?: Input, options?: EnqueueOptions]
-  : [input: Input, options?: EnqueueOptions];
 
 /** One of several tasks that are enqueued together. */
 export interface EnqueueItem<Input> extends EnqueueOptions {
@@ -223,13 +219,12 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Starts a worker; it runs until it is closed.
+   * Starts a worker. It runs until it is closed, or the process gets SIGTERM or SIGINT.
    *
    * ```ts
    * const worker = client.worker([
    *   resize.handle(async ({ image, width }) => ({ url: await scale(image, width) })),
    * ]);
-   * process.once("SIGTERM", () => void worker.close());
    * await worker.done;
    * ```
    */
@@ -249,10 +244,16 @@ export class Client implements AsyncDisposable {
       tasksMax: checkMaxTasks(options.maxTasks),
       name: checkName(options.name ?? this.#workerName()),
       lagWarningMs: toMs(lagWarning, "lagWarning"),
+      grace: options.grace,
       reports: new Reports(on, this.#runtime.warn),
     });
     this.#workers.add(worker);
-    const forget = (): void => void this.#workers.delete(worker);
+    const ignoreSignals =
+      options.signals === false ? () => {} : this.#runtime.onSignal(() => worker.close());
+    const forget = (): void => {
+      this.#workers.delete(worker);
+      ignoreSignals();
+    };
     worker.done.then(forget, forget);
     return worker;
   }

@@ -58,14 +58,15 @@ export {
   type Client,
   type ClientOptions,
   codeq,
-  type EnqueueArguments,
   type EnqueueItem,
 } from "./client.ts";
 export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
 export type { Duration } from "./duration.ts";
 export type { TlsOptions } from "./grpc/http2-connection.ts";
 export { JsonText } from "./json-text.ts";
+export { task, useClient } from "./own-client.ts";
 export {
+  type EnqueueArguments,
   EnqueueManyError,
   type EnqueueOptions,
   type EnqueueOutcome,
@@ -95,14 +96,16 @@ export {
   verifyNotification,
   type WakeUp,
 } from "./subscriptions/wake-ups.ts";
-export {
-  type Handler,
-  type HandlerFunction,
-  type RetryOptions,
-  type Task,
-  type TaskSettings,
-  type TaskType,
-  task,
+export type {
+  DefineTask,
+  Handler,
+  HandlerFunction,
+  RetryOptions,
+  RunArguments,
+  RunOptions,
+  Task,
+  TaskSettings,
+  TaskType,
 } from "./task.ts";
 export type { TraceContext, TracedRun, Tracing } from "./trace-context.ts";
 export {

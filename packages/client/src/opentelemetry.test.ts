@@ -14,7 +14,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { openTelemetry } from "./opentelemetry.ts";
-import { task } from "./task.ts";
+import { task } from "./own-client.ts";
 import { testServer } from "./test-server/index.ts";
 import { Permanent } from "./worker/outcome.ts";
 

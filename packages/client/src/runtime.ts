@@ -3,6 +3,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import { createServer } from "node:http";
 import { type Clock, systemClock } from "./clock.ts";
 import { CodeqError } from "./codeq-error.ts";
+import { onSignal } from "./signals.ts";
 import type { WebhookRequest } from "./verify-webhook.ts";
 
 /** A port that is open. */
@@ -27,6 +28,8 @@ export interface Runtime {
   /** Instead of Node's own. */
   readonly fetch?: typeof fetch;
   readonly listen: Listen;
+  /** Calls `close` when the process gets a signal to end; returns how to forget it. */
+  readonly onSignal: (close: () => Promise<void>) => () => void;
   /** Reports an event that has no listener. */
   readonly warn: (code: string, message: string) => void;
 }
@@ -40,6 +43,7 @@ export const systemRuntime: Runtime = {
   defer: (run) => void setImmediate(run),
   pauseMs: (tries) => pauseMs(tries, random),
   listen: listenForHttp,
+  onSignal,
   warn: (code, message) => process.emitWarning(message, { type: "CodeqWarning", code }),
 };
 

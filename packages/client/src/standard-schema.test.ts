@@ -3,9 +3,9 @@ import { test } from "node:test";
 import { type } from "arktype";
 import * as v from "valibot";
 import { z } from "zod";
+import { task } from "./own-client.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { ValidationError } from "./standard-schema.ts";
-import { task } from "./task.ts";
 import { testServer } from "./test-server/index.ts";
 
 const makes = {

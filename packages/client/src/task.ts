@@ -5,6 +5,8 @@
 import { limits } from "@codeq/protocol";
 import { CodeqError } from "./codeq-error.ts";
 import { type Duration, toMs } from "./duration.ts";
+import type { EnqueueArguments, EnqueueOptions } from "./producer/enqueue-options.ts";
+import type { ResultOptions, Run } from "./producer/run.ts";
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { TaskContext } from "./worker/task-context.ts";
 
@@ -73,10 +75,18 @@ export type HandlerFunction<Parsed, Returned> = (
   ctx: TaskContext,
 ) => Returned | Promise<Returned>;
 
-/** A task together with what does it; made by `task.handle`. */
-export interface Handler {
+/** A task together with its handler; made by `task.handle`. */
+export interface Handler<Parsed = unknown, Returned = unknown> {
   readonly definition: TaskDefinition;
-  readonly run: (input: unknown, ctx: TaskContext) => unknown;
+  /**
+   * Calls the function that `task.handle` was given, as a worker does. A test gives it the `fakeContext` of
+   * `@codeq/client/testing`.
+   *
+   * ```ts
+   * assert.deepEqual(await greeter.call({ name: "Ada" }, fakeContext()), { text: "hello Ada" });
+   * ```
+   */
+  call(input: Parsed, ctx: TaskContext): Promise<Returned>;
 }
 
 /** As much of a task as a producer has to know. */
@@ -104,7 +114,43 @@ export interface Task<Input, Output, Parsed = Input, Returned = Output>
    * });
    * ```
    */
-  handle(run: HandlerFunction<Parsed, Returned>): Handler;
+  handle(run: HandlerFunction<Parsed, Returned>): Handler<Parsed, Returned>;
+  /**
+   * `client.enqueue` with the client of this process: the one of `useClient`, otherwise one for the server that
+   * the environment names (`CODEQ_URL`, `CODEQ_TOKEN`). Resolves when the task is stored.
+   *
+   * ```ts
+   * const run = await greet.enqueue({ name: "Ada" }, { delay: "10s" });
+   * ```
+   */
+  enqueue(...args: EnqueueArguments<Input>): Promise<Run<Output>>;
+  /**
+   * Enqueues a task, waits until it has ended and gives its output. Rejects like `run.result()`.
+   *
+   * ```ts
+   * const { text } = await greet.run({ name: "Ada" }, { timeout: "30s" });
+   * ```
+   */
+  run(...args: RunArguments<Input>): Promise<Output>;
+}
+
+/**
+ * The options of `task.run`: those of a task, and how long to wait. `timeout` is for storing the task (default:
+ * `"30s"`) and then for its result (default: no limit).
+ */
+export interface RunOptions extends EnqueueOptions, ResultOptions {}
+
+/** What `task.run` takes; a task without input needs nothing. */
+export type RunArguments<Input> = undefined extends Input
+  ? [input?: Input, options?: RunOptions]
+  : [input: Input, options?: RunOptions];
+
+/** As much of a client as a task needs to enqueue itself. */
+export interface TaskClient {
+  enqueue<Input, Output>(
+    task: TaskType<Input, Output>,
+    ...args: EnqueueArguments<NoInfer<Input>>
+  ): Promise<Run<Output>>;
 }
 
 interface NoSchemas {
@@ -117,47 +163,45 @@ interface Schemas {
   readonly output?: StandardSchema | undefined;
 }
 
-/**
- * Defines a task. `input` and `output` take a validator of any make that follows Standard Schema (zod,
- * valibot, arktype); without one, give the types yourself.
- *
- * ```ts
- * export const resize = task("resize", {
- *   input: z.object({ image: z.string(), width: z.number() }),
- *   output: z.object({ url: z.string() }),
- *   retry: { maxAttempts: 3 },
- *   timeout: "2m",
- * });
- *
- * export const greet = task<{ name: string }, { text: string }>("greet");
- * ```
- */
-export function task<In extends StandardSchema, Out extends StandardSchema>(
-  name: string,
-  options: TaskSettings<SchemaOutput<In>> & { readonly input: In; readonly output: Out },
-): Task<SchemaInput<In>, SchemaOutput<Out>, SchemaOutput<In>, SchemaInput<Out>>;
-export function task<In extends StandardSchema, Output = unknown>(
-  name: string,
-  options: TaskSettings<SchemaOutput<In>> & { readonly input: In; readonly output?: undefined },
-): Task<SchemaInput<In>, Output, SchemaOutput<In>>;
-export function task<Out extends StandardSchema, Input = unknown>(
-  name: string,
-  options: TaskSettings<Input> & { readonly input?: undefined; readonly output: Out },
-): Task<Input, SchemaOutput<Out>, Input, SchemaInput<Out>>;
-export function task<Input = unknown, Output = unknown>(
-  name: string,
-  options?: TaskSettings<Input> & NoSchemas,
-): Task<Input, Output>;
-export function task(
-  name: string,
-  options: TaskSettings<never> & Schemas = {},
-): Task<unknown, unknown> {
-  const definition = toDefinition(name, options);
-  return {
-    name,
-    definition,
-    handle: (run) => ({ definition, run }),
+/** Makes tasks; the type of `task`. */
+export interface DefineTask {
+  <In extends StandardSchema, Out extends StandardSchema>(
+    name: string,
+    options: TaskSettings<SchemaOutput<In>> & { readonly input: In; readonly output: Out },
+  ): Task<SchemaInput<In>, SchemaOutput<Out>, SchemaOutput<In>, SchemaInput<Out>>;
+  <In extends StandardSchema, Output = unknown>(
+    name: string,
+    options: TaskSettings<SchemaOutput<In>> & { readonly input: In; readonly output?: undefined },
+  ): Task<SchemaInput<In>, Output, SchemaOutput<In>>;
+  <Out extends StandardSchema, Input = unknown>(
+    name: string,
+    options: TaskSettings<Input> & { readonly input?: undefined; readonly output: Out },
+  ): Task<Input, SchemaOutput<Out>, Input, SchemaInput<Out>>;
+  <Input = unknown, Output = unknown>(
+    name: string,
+    options?: TaskSettings<Input> & NoSchemas,
+  ): Task<Input, Output>;
+}
+
+/** Tasks that enqueue themselves with this client. It is asked for when the first one does. */
+export function tasksOf(client: () => TaskClient): DefineTask {
+  return (name: string, options: TaskSettings<never> & Schemas = {}): Task<unknown, unknown> => {
+    const definition = toDefinition(name, options);
+    const enqueue: Task<unknown, unknown>["enqueue"] = (...args) => client().enqueue(made, ...args);
+    const made: Task<unknown, unknown> = {
+      name,
+      definition,
+      handle: (run) => ({ definition, call: callOf(run) }),
+      enqueue,
+      run: async (input, options = {}) => (await enqueue(input, options)).result(options),
+    };
+    return made;
   };
+}
+
+function callOf(run: HandlerFunction<unknown, unknown>): Handler["call"] {
+  if (typeof run === "function") return async (input, ctx) => run(input, ctx);
+  throw new CodeqError("invalid_option", "a worker takes handlers: give task.handle a function");
 }
 
 const leaseDefault: Duration = "60s";

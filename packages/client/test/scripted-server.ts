@@ -89,6 +89,7 @@ export class ScriptedServer<Event extends Message, Reply extends Message> {
       pauseMs: (tries) => tries * 100,
       fetch: () => Promise.reject(new Error("no HTTP in this test")),
       listen: () => Promise.reject(new Error("no ports in this test")),
+      onSignal: () => () => {},
       warn: (code, message) => this.warnings.push(`${code}: ${message}`),
     };
   }

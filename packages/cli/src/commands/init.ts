@@ -171,10 +171,8 @@ function workerText(end: string): string {
 import { codeq } from "@codeq/client";
 import { greeter } from "./tasks.${end}";
 
-const { CODEQ_BASE_URL: url, CODEQ_TOKEN: token } = process.env;
-
-const client = codeq({ url, token });
-const worker = client.worker([greeter], {
+// The server is the one of the environment: CODEQ_URL and CODEQ_TOKEN. Default: the one of "codeq dev".
+const worker = codeq().worker([greeter], {
   concurrency: 10,
   on: {
     completed: (ctx, output) => console.log("completed", ctx.id, output),
@@ -183,8 +181,7 @@ const worker = client.worker([greeter], {
   },
 });
 
-// Running tasks get time to finish; unfinished tasks are handed back and lose no attempt.
-for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void client.close());
+// On SIGTERM and Ctrl-C, running tasks get time to finish; unfinished tasks are handed back and lose no attempt.
 await worker.done;
 `;
 }

@@ -72,6 +72,8 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
     {
       concurrency,
       maxTasks: tasksMax,
+      // The command says what it does on a signal.
+      signals: false,
       // A handler gets its payload parsed; what is in front of it also runs for text that is not JSON.
       middleware: [(ctx) => runs.run(ctx)],
       on: {

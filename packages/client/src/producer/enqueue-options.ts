@@ -55,6 +55,11 @@ export interface EnqueueOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** What a task needs besides its input; a task without input needs none. */
+export type EnqueueArguments<Input> = undefined extends Input
+  ? [input?: Input, options?: EnqueueOptions]
+  : [input: Input, options?: EnqueueOptions];
+
 /** Below what one message to the server may have. */
 const payloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { task } from "../task.ts";
+import { task, useClient } from "../own-client.ts";
 import { Permanent } from "../worker/outcome.ts";
 import { type LosableResponse, testServer } from "./index.ts";
 
@@ -14,6 +14,21 @@ test("a task goes in, is done, and its result comes out, without time passing", 
   const run = await server.client.enqueue(greet, { name: "Ada" });
   assert.deepEqual(await run.result(), { text: "hello Ada" });
   assert.deepEqual(server.now, new Date(Date.UTC(2026, 0, 2)));
+});
+
+test("tasks that enqueue themselves do it at the server of the test, until it is taken back", async () => {
+  await using server = await testServer();
+  await using other = await testServer();
+  server.client.worker(greet.handle(({ name }) => ({ text: `hello ${name}` })));
+  const mine = useClient(server.client);
+  const others = useClient(other.client);
+  others[Symbol.dispose]();
+  assert.deepEqual(await greet.run({ name: "Ada" }, { priority: 9 }), { text: "hello Ada" });
+  const run = await greet.enqueue({ name: "Grace" }, { delay: "1h" });
+  assert.equal(server.counts(greet).delayed, 1);
+  await server.advance("1h");
+  assert.deepEqual(await run.result(), { text: "hello Grace" });
+  mine[Symbol.dispose]();
 });
 
 test("a server with several shards does all of their tasks, and counts them together", async () => {

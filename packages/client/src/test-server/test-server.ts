@@ -290,6 +290,7 @@ class World {
         this.#listening.set(port, receive);
         return { close: async () => void this.#listening.delete(port) };
       },
+      onSignal: () => () => {},
       warn: (code, message) => process.emitWarning(message, { type: "CodeqWarning", code }),
     };
   }

@@ -60,7 +60,7 @@ async function runThrough(
     schema === undefined
       ? ctx.payload
       : await validate(schema, ctx.payload, { code: "invalid_input", of: `the input of ${name}` });
-  return handler.run(input, ctx);
+  return handler.call(input, ctx);
 }
 
 async function jsonOf({ handler }: Attempt, output: unknown): Promise<string> {

@@ -19,6 +19,13 @@ export interface WorkerOptions {
   readonly name?: string | undefined;
   /** How long the event loop may be blocked before there is a warning. Default: `"1s"`. */
   readonly lagWarning?: Duration | undefined;
+  /**
+   * Whether the worker closes when the process gets SIGTERM or SIGINT. Default: true. The process then ends when
+   * nothing else keeps it alive, after five seconds at the latest; one with listeners of its own decides itself.
+   */
+  readonly signals?: boolean | undefined;
+  /** How long running tasks get to finish when the worker closes, before `ctx.signal` is aborted. Default: `"10s"`. */
+  readonly grace?: Duration | undefined;
   /** When it differs from that of the client. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
 }
@@ -70,7 +77,7 @@ export interface WorkerWarning {
 
 /** How a worker is closed. */
 export interface CloseOptions {
-  /** How long running tasks get to finish before `ctx.signal` is aborted. Default: `"10s"`. */
+  /** Instead of the `grace` of the worker. */
   readonly grace?: Duration | undefined;
 }
 
@@ -130,7 +137,7 @@ export function handlersByQueue(handlers: readonly Handler[]): ReadonlyMap<strin
 
 /** A task that nothing was said about would fail every time, and use up the attempts of real tasks. */
 function checkHandler(handler: Handler): void {
-  if (typeof handler?.run === "function" && handler.definition !== undefined) return;
+  if (typeof handler?.call === "function" && handler.definition !== undefined) return;
   const text = "a worker takes handlers: give it task.handle(async (input, ctx) => ...)";
   throw new CodeqError("invalid_option", text);
 }

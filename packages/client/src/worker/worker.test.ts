@@ -6,7 +6,8 @@ import { ScriptedServer } from "../../test/scripted-server.ts";
 import { Client } from "../client.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { JsonText } from "../json-text.ts";
-import { type Handler, task } from "../task.ts";
+import { task } from "../own-client.ts";
+import type { Handler } from "../task.ts";
 import { Permanent, RetryIn } from "./outcome.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { WorkerOptions } from "./worker-options.ts";
@@ -808,7 +809,6 @@ test("a worker that makes no sense is refused", async () => {
     [[], {}, /^a worker needs 1 to 256 handlers, not 0$/],
     [[handler, task("JOB").handle(() => 1)], {}, /^the task JOB has two handlers in one worker$/],
     [[job as never], {}, /^a worker takes handlers: give it task\.handle/],
-    [[job.handle(undefined as never)], {}, /^a worker takes handlers/],
     [[handler], { concurrency: 0 }, /^invalid concurrency 0/],
     [[handler], { concurrency: 1.5 }, /^invalid concurrency 1.5/],
     [[handler], { maxTasks: 0 }, /^invalid maxTasks 0/],
@@ -816,6 +816,7 @@ test("a worker that makes no sense is refused", async () => {
     [[handler], { name: " " }, /^invalid name of a worker/],
     [[handler], { lagWarning: "x" as never }, /^invalid lagWarning/],
   ];
+  assert.throws(() => job.handle(undefined as never), { code: "invalid_option" });
   for (const [handlers, options, message] of cases) {
     assert.throws(() => client.worker(handlers, options), { code: "invalid_option", message });
   }

@@ -13,7 +13,7 @@ import type { Artifact } from "../api-types.ts";
 import type { UploadedFile } from "../artifact.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { Connection, type Next, type TokenSource } from "../connection.ts";
-import { inWords, toMs, toSeconds } from "../duration.ts";
+import { type Duration, inWords, toMs, toSeconds } from "../duration.ts";
 import type { StreamMethod } from "../grpc/grpc-session.ts";
 import { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
@@ -49,6 +49,8 @@ interface WorkerParts {
   readonly tasksMax: number;
   readonly name: string;
   readonly lagWarningMs: number;
+  /** Default: ten seconds. */
+  readonly grace: Duration | undefined;
   readonly reports: Reports;
   readonly upload: (file: UploadedFile) => Promise<Artifact>;
 }
@@ -147,7 +149,7 @@ export class TaskWorker implements Worker {
     return this.#end.promise;
   }
 
-  close({ grace = graceDefault }: CloseOptions = {}): Promise<void> {
+  close({ grace = this.#parts.grace ?? graceDefault }: CloseOptions = {}): Promise<void> {
     this.#closing ??= this.#close(toMs(grace, "grace"));
     return this.#closing;
   }
