@@ -1,7 +1,7 @@
 /** Servers started from the command line: for development, and with all settings. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ function folder(t: TestContext): string {
 
 /** Ends with the test at the latest, and takes its server along. */
 function start(t: TestContext, directory: string, ...argv: string[]): Child {
-  const child = startCommand(argv, { directory });
+  const child = startCommand(argv, { directory, env: { NODE_OPTIONS: "--conditions=source" } });
   t.after(() => {
     child.signal("SIGTERM");
     return child.exited;
@@ -35,7 +35,7 @@ function start(t: TestContext, directory: string, ...argv: string[]): Child {
 async function startDev(t: TestContext, directory: string, ...argv: string[]) {
   const child = start(t, directory, "dev", ...anyPort, ...argv);
   const line = await child.line((text) => text.includes("codeQ is ready"));
-  await child.anyLine((text) => text.includes("Press Ctrl-C to stop the server"));
+  await child.anyLine((text) => /Press Ctrl-C to stop/.test(text));
   const url = /http:\/\/\S+/.exec(line)?.[0] ?? "";
   return { child, url };
 }
@@ -136,6 +136,51 @@ test("keys are made in the files of a stopped server by the installed command", 
   assert.equal(JSON.parse(await keys("revoke", id)).id, id);
   assert.equal(await keys("list"), "");
   await assert.rejects(keys("revoke", id), { code: 1 });
+});
+
+/** A worker whose second task stops at nothing but the end of the worker. */
+const worker = `
+  import { codeq, task } from "@codeq/client";
+  import { word } from "./word.mjs";
+  const greet = task("greet", { retry: { maxAttempts: 1 } }).handle(async ({ name }, ctx) => {
+    if (name === "wait" && word === "hello") await new Promise(() => {});
+    if (name === "fail") throw new Error("no such name");
+    console.log(word, name, "attempt", ctx.attempt);
+  });
+  await codeq().worker(greet, { on: { failed: () => {} } }).done;
+`;
+
+test("dev runs a worker, restarts it on a change without losing an attempt, and tells runs", async (t) => {
+  // Where packages are found, as in a project of a user.
+  mkdirSync(join(root, "data"), { recursive: true });
+  const directory = mkdtempSync(join(root, "data/dev-"));
+  t.after(() => rmSync(directory, { recursive: true }));
+  writeFileSync(join(directory, "worker.mjs"), worker);
+  writeFileSync(join(directory, "word.mjs"), 'export const word = "hello";');
+  const { child, url } = await startDev(t, directory, "worker.mjs");
+  using cli = new CliWorld({ env: { CODEQ_BASE_URL: url } });
+  const enqueue = (name: string) =>
+    cli.run("enqueue", "greet", JSON.stringify({ name }), "--max-attempts", "1");
+  await enqueue("Ada");
+  await child.anyLine((line) => line === "hello Ada attempt 1");
+  await child.anyLine((line) => /greet {2}\w{8} {2}completed {2}[\d.]+ ms, by /.test(line));
+  await enqueue("wait");
+  const other = child.anyLine((line) => line === "bye wait attempt 1");
+  await cli.run("enqueue", "greet", '{"name":"Grace"}', "--wait");
+  writeFileSync(join(directory, "word.mjs"), 'export const word = "bye";');
+  await child.anyLine((line) => /released {2}[\d.]+ m?s, interrupted/.test(line));
+  await other;
+  await enqueue("fail");
+  await child.anyLine((line) =>
+    /failed {2}[\d.]+ ms, dead letter, by .*, Error: no such name/.test(line),
+  );
+  child.signal("SIGINT");
+  const { code, stderr } = await child.exited;
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /stopped; the data is in/);
+  const missing = await start(t, directory, "dev", "other.mjs").exited;
+  assert.equal(missing.code, 2);
+  assert.match(missing.stderr, /there is no file .*other\.mjs; nothing was started/);
 });
 
 test("dev keeps its data over a restart, and --fresh begins anew", async (t) => {

@@ -54,6 +54,11 @@ export interface ClientOptions {
   readonly transport?: "auto" | "streams" | "http" | undefined;
   /** `host:port` of the streams, when it differs from what the server reports. */
   readonly streams?: string | undefined;
+  /**
+   * How long the running tasks of its workers get to finish when they close. Default: the environment variable
+   * `CODEQ_GRACE`, otherwise `"10s"`.
+   */
+  readonly grace?: Duration | undefined;
   /** Certificates, of the CA of the server and of this client; in addition to what Node trusts. */
   readonly tls?: TlsOptions | undefined;
   /** Hooks for a tracing library; without any, trace contexts are passed on and no spans are made. */
@@ -70,6 +75,7 @@ export interface EnqueueItem<Input> extends EnqueueOptions {
 
 const enqueueTimeoutMs = 30_000;
 const closeTimeoutDefault: Duration = "10s";
+const graceDefault: Duration = "10s";
 
 const lagWarningDefault: Duration = "1s";
 /** A server for development believes it; every other one looks at the token. */
@@ -92,7 +98,7 @@ export function codeq(options: ClientOptions = {}): Client {
 
 const optionNames: Readonly<Record<keyof ClientOptions, true>> = {
   ...{ url: true, token: true, transport: true, streams: true },
-  ...{ tls: true, tracing: true, onWarning: true },
+  ...{ grace: true, tls: true, tracing: true, onWarning: true },
 };
 
 /** @internal The options, and from the environment what they leave out. A misspelt option is refused. */
@@ -110,7 +116,9 @@ export function optionsIn(
     .map((url) => url.trim());
   const [first] = urls;
   const url = options.url ?? (first === "" ? undefined : urls);
-  return { ...options, url, token: options.token ?? (env["CODEQ_TOKEN"] || undefined) };
+  const token = options.token ?? (env["CODEQ_TOKEN"] || undefined);
+  const grace = options.grace ?? ((env["CODEQ_GRACE"] || undefined) as Duration | undefined);
+  return { ...options, url, token, grace };
 }
 
 /** Made by `codeq`. */
@@ -119,6 +127,7 @@ export class Client implements AsyncDisposable {
   readonly #transports: Transports;
   readonly #token: TokenSource;
   readonly #tracing: Tracing;
+  readonly #grace: Duration;
   readonly #producer: Producer;
   readonly #workers = new Set<Worker>();
   readonly #keyPrefix: string;
@@ -139,6 +148,8 @@ export class Client implements AsyncDisposable {
     this.#transports = transports;
     this.#token = tokenSource(options.token ?? "dev-token");
     this.#tracing = options.tracing ?? passOn;
+    this.#grace = options.grace ?? graceDefault;
+    toMs(this.#grace, "grace");
     this.admin = new Admin(
       (request) => this.#ask({ ...request, headers: asAdmin }),
       (path) => this.#download(path, asAdmin),
@@ -244,7 +255,7 @@ export class Client implements AsyncDisposable {
       tasksMax: checkMaxTasks(options.maxTasks),
       name: checkName(options.name ?? this.#workerName()),
       lagWarningMs: toMs(lagWarning, "lagWarning"),
-      grace: options.grace,
+      graceMs: toMs(options.grace ?? this.#grace, "grace"),
       reports: new Reports(on, this.#runtime.warn),
     });
     this.#workers.add(worker);

@@ -9,7 +9,12 @@ export const startCommands: readonly CommandRow[] = [
     about: "Starts a server for development and prints its address, a token and its events.",
     details: [
       "Runs the production server with development settings: it listens on this machine only, and",
-      "stores its data in .codeq/data of the current directory.",
+      "stores its data in .codeq/data of the current directory. With the program of a worker, it also runs that in Node,",
+      "with the address and the token of the server (CODEQ_URL, CODEQ_TOKEN), restarts it when one of its files changes,",
+      "and prints a line for every run of a task. Tasks that run at a restart are handed back and lose no attempt.",
+    ],
+    arguments: [
+      { name: "worker", about: "A program with a worker, such as worker.ts.", optional: true },
     ],
     options: [
       { name: "fresh", about: "Delete the data of earlier runs first, after asking." },
@@ -18,6 +23,7 @@ export const startCommands: readonly CommandRow[] = [
     serverFlags: "accepted",
     examples: [
       { line: "dev", about: "start a server on http://127.0.0.1:8080" },
+      { line: "dev worker.ts", about: "run a worker beside it, restarted on every change" },
       { line: "dev --port 9000 --fresh --yes", about: "use another port and delete earlier data" },
     ],
     run: async (call) => (await import("../commands/server/dev.ts")).run(call),

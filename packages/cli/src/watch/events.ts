@@ -10,7 +10,7 @@ import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { pause } from "../host.ts";
 import { printable, type Style } from "../terminal/style.ts";
-import { count, timeOfDay } from "../terminal/units.ts";
+import { count, duration, timeOfDay } from "../terminal/units.ts";
 
 interface FeedSteps {
   /** A queue; empty for all queues. */
@@ -86,10 +86,12 @@ const paints: Readonly<Record<string, Paint>> = {
   lease_expired: (style) => style.yellow,
 };
 
-export function eventLine(event: RunEvent, style: Style): string {
+/** `tookMs` is how long the run took that ended with the event. */
+export function eventLine(event: RunEvent, style: Style, tookMs?: number): string {
   const time = style.dim(timeOfDay(Date.parse(event.time)));
   const command = style.bold(printable(event.command));
-  const more = detailsOf(event);
+  const took = tookMs === undefined ? [] : [duration(tookMs)];
+  const more = [...took, detailsOf(event)].filter((part) => part !== "").join(", ");
   const line = `${time}  ${command}  ${style.dim(shortId(event.taskId))}  ${named(event.event, style)}`;
   return more === "" ? line : `${line}  ${style.dim(more)}`;
 }
@@ -117,6 +119,31 @@ function detailsOf(event: RunEvent): string {
   return parts.filter((part) => part !== "").join(", ");
 }
 
+/** Events that end the run of a worker; `released` is a task that was handed back. */
+const runEnds: ReadonlySet<string> = new Set([
+  "completed",
+  "failed",
+  "retried",
+  "released",
+  "lease_expired",
+]);
+const runsMax = 10_000;
+
+/** How long runs took, from the events of their beginnings and ends. */
+export class RunTimes {
+  readonly #begun: Map<string, number> = new Map();
+
+  /** Undefined for an event that ends no run. */
+  tookMs({ event, taskId, time }: RunEvent): number | undefined {
+    const atMs = Date.parse(time);
+    if (event === "claimed" && this.#begun.size < runsMax) this.#begun.set(taskId, atMs);
+    const begunMs = this.#begun.get(taskId);
+    if (begunMs === undefined || !runEnds.has(event)) return undefined;
+    this.#begun.delete(taskId);
+    return atMs - begunMs;
+  }
+}
+
 /** Lines in a second; of what else happens in it there are sums. */
 const linesPerSecond = 20;
 
@@ -140,14 +167,14 @@ export class CalmLines {
     this.#print = parts.print;
   }
 
-  add(event: RunEvent): void {
+  add(event: RunEvent, tookMs?: number): void {
     if (!this.#isOpen) {
       this.#isOpen = true;
       this.#clock.after(1000, () => this.#close());
     }
     this.#lines += 1;
     if (this.#lines <= linesPerSecond) {
-      this.#print(eventLine(event, this.#style));
+      this.#print(eventLine(event, this.#style, tookMs));
       return;
     }
     const queue = event.command.toLowerCase();

@@ -24,7 +24,7 @@ export interface WorkerOptions {
    * nothing else keeps it alive, after five seconds at the latest; one with listeners of its own decides itself.
    */
   readonly signals?: boolean | undefined;
-  /** How long running tasks get to finish when the worker closes, before `ctx.signal` is aborted. Default: `"10s"`. */
+  /** How long running tasks get to finish when the worker closes, before `ctx.signal` is aborted. Default: that of the client. */
   readonly grace?: Duration | undefined;
   /** When it differs from that of the client. */
   readonly token?: string | (() => string | Promise<string>) | undefined;

@@ -13,7 +13,7 @@ import type { Artifact } from "../api-types.ts";
 import type { UploadedFile } from "../artifact.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { Connection, type Next, type TokenSource } from "../connection.ts";
-import { type Duration, inWords, toMs, toSeconds } from "../duration.ts";
+import { inWords, toMs, toSeconds } from "../duration.ts";
 import type { StreamMethod } from "../grpc/grpc-session.ts";
 import { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
@@ -49,8 +49,7 @@ interface WorkerParts {
   readonly tasksMax: number;
   readonly name: string;
   readonly lagWarningMs: number;
-  /** Default: ten seconds. */
-  readonly grace: Duration | undefined;
+  readonly graceMs: number;
   readonly reports: Reports;
   readonly upload: (file: UploadedFile) => Promise<Artifact>;
 }
@@ -64,7 +63,6 @@ interface Limit {
 const stopMsMax = 5_000;
 /** How long a closing worker waits for the acknowledgements of its outcomes. */
 const endMsMax = 10_000;
-const graceDefault = "10s";
 /** Refusals of a Ready that another one would meet as well. */
 const hopeless: ReadonlySet<string> = new Set([
   "missing_scope",
@@ -149,7 +147,7 @@ export class TaskWorker implements Worker {
     return this.#end.promise;
   }
 
-  close({ grace = this.#parts.grace ?? graceDefault }: CloseOptions = {}): Promise<void> {
+  close({ grace = this.#parts.graceMs }: CloseOptions = {}): Promise<void> {
     this.#closing ??= this.#close(toMs(grace, "grace"));
     return this.#closing;
   }

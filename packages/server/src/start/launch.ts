@@ -84,13 +84,21 @@ const aborted =
 /**
  * Launches a server, hands signals on until it has ended, and resolves with its exit code. The first signal asks
  * the server to finish, a second one makes it stop at once. When a signal ended the server, the same
- * one ends this process.
+ * one ends this process. What uses the server may end before it: the first signal waits for `before`.
  */
-export function standInFor(launch: () => ChildProcess, env: LaunchOptions["env"]): Promise<number> {
+export function standInFor(
+  launch: () => ChildProcess,
+  env: LaunchOptions["env"],
+  before?: () => Promise<void>,
+): Promise<number> {
   const copies = new SignalCopies();
   const { after, monotonicMs } = systemClock;
+  let isStopping = before === undefined;
   const forward = (signal: NodeJS.Signals): void => {
-    if (!copies.isCopy(signal, monotonicMs())) server.kill(signal);
+    if (copies.isCopy(signal, monotonicMs())) return;
+    if (isStopping) server.kill(signal);
+    else void before?.().then(() => server.kill(signal));
+    isStopping = true;
   };
   let hungUpMs = Number.NEGATIVE_INFINITY;
   const handlers = {

@@ -1,7 +1,8 @@
 /**
  * `dev`: a development server in one command. It is the same server with the same data format as in
  * production, with its data in `.codeq` of the current directory, a token, commands to paste, and a line for
- * every event.
+ * every event. With the program of a worker, it runs that too, restarts it when a file changes, and prints a line
+ * for every run of a task.
  */
 import type { ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
@@ -14,10 +15,10 @@ import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
 import { exitCodes } from "../../exit-codes.ts";
 import { devDataDirectory, serverConfig } from "../../local/data-directory.ts";
+import { DevWorker } from "../../local/dev-worker.ts";
 import { freePorts, type LogLine, readLogLines } from "../../local/server-process.ts";
-import type { Style } from "../../terminal/style.ts";
 import { count, timeOfDay } from "../../terminal/units.ts";
-import { CalmLines, followFeed } from "../../watch/events.ts";
+import { CalmLines, followFeed, RunTimes } from "../../watch/events.ts";
 
 /** For ports that were chosen and are taken; a server has three. */
 const anyPorts = "--port 0 --worker-stream-addr :0 --producer-stream-addr :0";
@@ -50,20 +51,25 @@ export async function run(call: Call): Promise<number> {
   ];
   // The next start takes half the time when compiled code is kept.
   const env = { NODE_COMPILE_CACHE: getCompileCacheDir(), ...host.env };
+  const program = call.words[0];
+  const worker = program === undefined ? undefined : new DevWorker(call, program);
   const ended = new AbortController();
   const shown = { dataDir: relative(host.directory, dataDir) || dataDir, config: given.config };
   const launch = (): ChildProcess => {
     const server = launchServer({ args, env, stdio: ["ignore", "pipe", "inherit"] });
     if (server.stdout !== null) {
       readLogLines(server.stdout, (line) => {
-        if (line.msg === "listening") welcome(call, devReady(shown, line), ended.signal);
-        else showLine(call, line);
+        if (line.msg !== "listening") return showLine(call, line);
+        const ready = devReady(shown, line);
+        welcome(call, ready, { signal: ended.signal, worker });
+        worker?.start(ready);
       });
     }
     return server;
   };
-  const code = await standInFor(launch, host.env);
+  const code = await standInFor(launch, host.env, worker && (() => worker.stop()));
   ended.abort();
+  await worker?.stop();
   if (code === exitCodes.ok.code) call.note(`stopped; the data is in ${shown.dataDir}`);
   if (code === exitCodes.port.code)
     call.note(`to run next to another server: ${host.program} dev ${anyPorts}`);
@@ -89,12 +95,17 @@ function makeFolder(folder: string): void {
   if (!existsSync(ignore)) writeFileSync(ignore, "*\n");
 }
 
-function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
+interface Shown {
+  readonly signal: AbortSignal;
+  readonly worker: DevWorker | undefined;
+}
+
+function welcome(call: Call, ready: Ready, { signal, worker }: Shown): void {
   if (call.json) {
     call.printJson({ event: "ready", ...ready });
     return;
   }
-  for (const line of welcomeLines(ready, call.host.program, call.style)) call.print(line);
+  for (const line of welcomeLines(ready, call, worker)) call.print(line);
   const token = { value: ready.token ?? developmentToken, source: "the server" };
   const connection = {
     profile: "",
@@ -109,11 +120,16 @@ function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
   const api = new ApiClient(connection, call.host.clock);
   const { style, host } = call;
   const lines = new CalmLines({ clock: host.clock, style, print: (line) => call.print(line) });
+  const runs = new RunTimes();
   followFeed(call, api, {
     command: "",
     types: "",
-    signal: ended,
-    heard: (event) => lines.add(event),
+    signal,
+    heard: (event) => {
+      if (worker === undefined) return lines.add(event);
+      const tookMs = runs.tookMs(event);
+      if (tookMs !== undefined) lines.add(event, tookMs);
+    },
     missed: (number) =>
       call.print(style.dim(`and ${count(number)} more events that are not shown`)),
     // The code that watches the process of the server reports that it stops or fails.
@@ -164,8 +180,14 @@ function devReady(
 }
 
 const defaultPort = ":8080";
+const events = "Events are shown below. Press Ctrl-C to stop the server.";
+const runsBelow = "Runs of tasks are shown below. Press Ctrl-C to stop the worker and the server.";
 
-function welcomeLines(ready: Ready, program: string, style: Style): string[] {
+function welcomeLines(
+  ready: Ready,
+  { host: { program }, style }: Call,
+  worker: DevWorker | undefined,
+): string[] {
   const { url, console: consoleUrl, token, streams, dataDir, durability } = ready;
   const label = (text: string): string => style.dim(text.padEnd(12));
   const memory = dataDir === "" ? "in memory" : `${dataDir} (${durability})`;
@@ -179,10 +201,10 @@ function welcomeLines(ready: Ready, program: string, style: Style): string[] {
     `  ${label("data")}${memory}; ${program} dev --fresh deletes the data`,
     `  ${label("health")}${url}/healthz  ${url}/metrics`,
     "",
-    "  In another terminal:",
-    ...snippets(ready, program).map((line) => `    ${line}`),
-    "",
-    style.dim("  Events are shown below. Press Ctrl-C to stop the server."),
+    ...(worker === undefined
+      ? ["  In another terminal:", ...snippets(ready, program).map((line) => `    ${line}`), ""]
+      : [`  ${label("worker")}${worker.program}, restarted when a file of it changes`, ""]),
+    style.dim(`  ${worker === undefined ? events : runsBelow}`),
     "",
   ];
 }
