@@ -13,6 +13,7 @@ import { Ledger, type Shown } from "./ledger.ts";
 import { ask, Load } from "./load.ts";
 import type { Network } from "./network.ts";
 import { differences } from "./replicas.ts";
+import { shownBy } from "./shown.ts";
 
 export interface CampaignOptions {
   readonly network: Network;
@@ -82,6 +83,11 @@ export async function campaign(options: CampaignOptions): Promise<CampaignReport
     problems,
     kept: isSound ? undefined : directory,
   };
+}
+
+/** What a node says about the cluster, as far as campaigns need it. */
+interface Cluster {
+  readonly shards?: readonly { readonly leader?: string }[];
 }
 
 interface Parts {
@@ -210,7 +216,7 @@ class Campaign {
   async #leader(): Promise<string> {
     for (const node of nodeNames) {
       const reply = await ask(`${this.#parts.fleet.url(node)}/v1/codeq/cluster`);
-      const { shards } = (reply?.json ?? {}) as { shards?: readonly { leader?: string }[] };
+      const { shards } = (reply?.json ?? {}) as Cluster;
       const leader = shards?.[0]?.leader;
       if (leader !== undefined) return leader;
     }
@@ -225,8 +231,12 @@ class Campaign {
   async #isReady(node: string): Promise<void> {
     const endMs = performance.now() + patienceMs;
     while (performance.now() < endMs) {
-      const reply = await ask(`${this.#parts.fleet.url(node)}/readyz`);
-      if (reply?.status === 200) return;
+      const reply = await ask(`${this.#parts.fleet.url(node)}/v1/codeq/cluster`);
+      const { shards = [] } = (reply?.json ?? {}) as Cluster;
+      // A node is ready as soon as one shard has a leader; here all have one.
+      const isLed = shards.length > 0 && shards.every(({ leader }) => leader !== undefined);
+      const ready = isLed && (await ask(`${this.#parts.fleet.url(node)}/readyz`));
+      if (ready && ready.status === 200) return;
       await pause(pollMs);
     }
     this.ledger.problems.push(`${node} is not ready after ${patienceMs / 1000} s`);
@@ -244,27 +254,8 @@ class Campaign {
     }
   }
 
-  async #show(node: string, id: string): Promise<Shown | undefined> {
-    const url = `${this.#parts.fleet.url(node)}/v1/codeq/tasks/${id}/result`;
-    const reply = await ask(url);
-    if (reply === undefined) return { status: "without an answer", by: undefined };
-    if (reply.status === 404) return await this.#showUnfinished(node, id);
-    const { result, task } = reply.json as {
-      readonly result?: { readonly status: string; readonly result?: { readonly by?: number } };
-      readonly task?: { readonly status: string };
-    };
-    return {
-      status: result?.status ?? task?.status ?? String(reply.status),
-      by: result?.result?.by,
-    };
-  }
-
-  /** A task without a result, or none. */
-  async #showUnfinished(node: string, id: string): Promise<Shown | undefined> {
-    const reply = await ask(`${this.#parts.fleet.url(node)}/v1/codeq/tasks/${id}`);
-    if (reply?.status === 404) return undefined;
-    const { status = "without an answer" } = (reply?.json ?? {}) as { readonly status?: string };
-    return { status, by: undefined };
+  #show(node: string, id: string): Promise<Shown | undefined> {
+    return shownBy((path) => ask(`${this.#parts.fleet.url(node)}/v1/codeq${path}`), id);
   }
 
   async #compare(): Promise<void> {

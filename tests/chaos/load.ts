@@ -17,7 +17,7 @@ export interface LoadOptions {
   readonly draw: (below: number) => number;
 }
 
-interface Reply {
+export interface Reply {
   readonly status: number;
   readonly json: unknown;
 }
