@@ -1,5 +1,6 @@
 /** The shared log on real servers: one, and three of which some are killed or paused. */
 import assert from "node:assert/strict";
+import { type AddressInfo, createServer } from "node:net";
 import { after, describe, test } from "node:test";
 import { EtcdServers } from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
 import type { SharedLog } from "../../packages/engine/src/log/replicated/shared-log.ts";
@@ -141,6 +142,24 @@ test("a small etcd reports that it is full, and takes more when it was trimmed",
   }
   assert.equal((await log.append(record, slot + 1)).kind, "kept");
   await log.close();
+});
+
+test("a server that accepts connections and says nothing keeps nobody waiting", {
+  skip,
+}, async (t) => {
+  await using servers = await EtcdOfTest.start(path, 1);
+  const silent = createServer();
+  t.after(() => silent.close());
+  await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
+  const { port } = silent.address() as AddressInfo;
+  // Calls are never given up here, so one server after the other would take for ever.
+  const patient = {
+    ...clock,
+    after: (ms: number, run: () => void) => clock.after(ms < 500 ? 0 : 3_600_000, run),
+  };
+  const urls = [`https://127.0.0.1:${port}`, ...servers.urls];
+  await using etcd = new EtcdServers({ urls, node: "n", clock: patient, tls: certificateOf("n") });
+  assert.equal((await untilAnswered(() => etcd.members())).length, 1);
 });
 
 test("three servers go on when one is killed or paused, and keep every answer", {

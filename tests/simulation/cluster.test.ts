@@ -100,8 +100,10 @@ const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "the answer of a server that is behind is taken as a proof of loss",
     file: `${log}/replica.ts`,
-    from: "const { last } = await this.#parts.shared.bounds();",
-    to: "const last = this.#place.slot - 1 + Math.min(1, (await this.#parts.shared.read(this.#place.slot)).length);",
+    from: "const writer = this.#parts.drawWriter();",
+    to:
+      "const { slot: read } = this.#place; if (read > 0 && (await shared.read(read)).length === 0) " +
+      'throw new FaultError("corrupt", "lost"); const writer = this.#parts.drawWriter();',
     seed: 1,
     says: /is diverged|do not agree who leads|gone in the end/,
   },

@@ -44,7 +44,7 @@ export type Lost = "deposed" | "diverged" | "given up";
 
 const retryMinMs = 20;
 /** Less than the grace of candidates, so that a leader that was cut off goes on first. */
-const retryMaxMs = 200;
+const retryMaxMs = 100;
 /** How long a log server may be behind one that has refused an append. */
 const shorterMs = 5000;
 /** A full log takes records again when this part of it is free, so that it does not fill up at once. */

@@ -83,8 +83,8 @@ export interface ReplicaTiming {
 export function replicaTimingOf(electionMs: number): ReplicaTiming {
   return {
     patienceMs: electionMs * 1.5,
-    rankStepMs: electionMs * 0.2,
-    graceMs: electionMs * 0.5,
+    rankStepMs: electionMs * 0.1,
+    graceMs: electionMs * 0.25,
     pollMs: electionMs * 0.15,
     leaseMs: electionMs * 1.2,
     beatMs: electionMs * 0.3,
@@ -129,6 +129,8 @@ const afterFailureMs = 5000;
 const abandonMs = 2000;
 /** How long a node that ends waits for a log that does not answer. */
 const stopMs = 3000;
+/** The steps between the ranks after a hand-over, as a part of those after a silence. */
+const handOffStep = 0.2;
 const notHandedOver = "this node has ended, and the log servers did not answer";
 const abandoned = "the log of this shard is being repaired";
 /** How many checkpoints a note of another node stays valid. */
@@ -169,6 +171,8 @@ export class Replica implements AsyncDisposable {
   #stopLeading: (() => void) | undefined;
   /** The node that should lead next. */
   #handTo: string | undefined;
+  /** The epoch that this node has handed over: it leaves the next one to the others. */
+  #handedEpoch = 0;
   /** The log should end, without a next leader. */
   #isEnding = false;
   /** The place of the last record of the log, once it was read. Nothing is led behind it. */
@@ -267,7 +271,7 @@ export class Replica implements AsyncDisposable {
         }
         if (this.#hasTakenOver) await this.#lead();
         else if (this.#isSilent && this.#notes.clockProblem === undefined) await this.#campaign();
-        else await this.#pause(this.#timing.pollMs);
+        else await this.#pause(Math.min(this.#untilSilentMs || Infinity, this.#timing.pollMs));
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
         if (await this.#isOver(error)) return;
@@ -337,7 +341,7 @@ export class Replica implements AsyncDisposable {
     this.#place = place;
     if (header.type === sharedRecordTypes.handoff) {
       this.#know(undefined);
-      this.#heardMs -= this.#spared(body.toString());
+      if (header.epoch !== this.#handedEpoch) this.#heardMs -= this.#spared(body.toString());
     } else if (header.type === sharedRecordTypes.end) {
       this.#know(undefined);
       this.#endPlace = place;
@@ -346,8 +350,9 @@ export class Replica implements AsyncDisposable {
 
   /** How much less a node waits after a hand-over to the named node. */
   #spared(to: string): number {
-    // With no named node, only the ranks keep the nodes from asking for the next slot at the same time.
-    if (to === "") return this.#timing.patienceMs;
+    // With no named node, the ranks keep the nodes from asking for the next slot at the same time. The first of them
+    // is often the one that hands over, so the steps are short.
+    if (to === "") return this.#timing.patienceMs + this.#rankMs * (1 - handOffStep);
     return to === this.#parts.self.id ? this.#patienceMs : 0;
   }
 
@@ -374,9 +379,14 @@ export class Replica implements AsyncDisposable {
   }
 
   get #isSilent(): boolean {
-    const nowMs = this.#parts.clock.monotonicMs();
+    return this.#untilSilentMs === 0;
+  }
+
+  /** How long it takes until this node stops waiting for the leader, if it hears nothing. */
+  get #untilSilentMs(): number {
     const graceMs = this.#timing.graceMs + this.#rankMs;
-    return nowMs - this.#heardMs >= this.#patienceMs && nowMs - this.#deafMs >= graceMs;
+    const silentMs = Math.max(this.#heardMs + this.#patienceMs, this.#deafMs + graceMs);
+    return Math.max(0, silentMs - this.#parts.clock.monotonicMs());
   }
 
   async #campaign(): Promise<void> {
@@ -384,7 +394,6 @@ export class Replica implements AsyncDisposable {
     this.#become("candidate");
     const slot = this.#place.slot + 1;
     if (this.#candidacy?.slot !== slot) {
-      await this.#assertWhole();
       const writer = this.#parts.drawWriter();
       const bytes = stamp(
         {
@@ -407,16 +416,10 @@ export class Replica implements AsyncDisposable {
     if (outcome.kind === "full") {
       throw new FaultError("storage_failed", `the log is full: ${outcome.why}`);
     }
+    // A log that does not answer says nothing about its leader.
+    if (outcome.kind === "unknown") this.#deafMs = clock.monotonicMs();
     // The log shows which node has the slot. A server that is behind may not have that record yet.
     if (outcome.kind !== "kept") await this.#pause(this.#timing.pollMs);
-  }
-
-  /** A log that is shorter than what was read has lost acknowledged records. */
-  async #assertWhole(): Promise<void> {
-    const { last } = await this.#parts.shared.bounds();
-    if (last >= this.#place.slot) return;
-    const text = `the log ends at slot ${last}, and this node has read up to ${this.#place.slot}`;
-    throw new FaultError("corrupt", `${text}: the log servers lost records`);
   }
 
   async #lead(): Promise<void> {
@@ -447,6 +450,7 @@ export class Replica implements AsyncDisposable {
       await led[Symbol.asyncDispose]();
       if (why === "diverged")
         throw new FaultError("corrupt", "the log is not as this node wrote it");
+      this.#handedEpoch = place.epoch;
       if (why === "stopped") await (this.#isEnding ? log.end() : log.handOff(this.#handTo));
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;

@@ -70,6 +70,8 @@ export const etcdMethods: EtcdMethods = {
 /** How often a client that uses another member asks whether the nearest one answers again. */
 const homeEveryMs = 2000;
 const homeTimeoutMs = 1000;
+/** How long a member may take before the next one is asked as well. */
+const nextAfterMs = 200;
 
 export class EtcdClient {
   readonly #options: Pick<GrpcChannelOptions, "tls" | "clock">;
@@ -128,19 +130,44 @@ export class EtcdClient {
     }
   }
 
-  /** Asks the members in turn until one answers. Only for requests that may be carried out twice. */
-  async ask<Request, Response>(
+  /**
+   * Asks the members in turn until one answers, and the next one also when there is no answer after a while: a member
+   * that is cut off keeps its callers waiting. Only for requests that may be carried out twice.
+   */
+  ask<Request, Response>(
     method: GrpcMethod<Request, Response>,
     request: Request,
     timeoutMs: number,
   ): Promise<Response> {
-    for (let times = 1; ; times += 1) {
-      try {
-        return await this.call(method, request, timeoutMs);
-      } catch (error) {
-        if (isAnswer(error) || times >= this.#channels.length) throw error;
-      }
-    }
+    return new Promise((resolve, reject) => {
+      let asked = 0;
+      let failed = 0;
+      let cancelNext = (): void => {};
+      const over = (run: () => void): void => {
+        cancelNext();
+        asked = this.#channels.length;
+        run();
+      };
+      const askNext = (): void => {
+        cancelNext();
+        if (asked === this.#channels.length) return;
+        const { url } = this.#channel;
+        asked += 1;
+        this.call(method, request, timeoutMs).then(
+          (response) => over(() => resolve(response)),
+          (error: unknown) => {
+            failed += 1;
+            if (isAnswer(error) || failed === this.#channels.length) over(() => reject(error));
+            else askNext();
+          },
+        );
+        cancelNext = this.#clock.after(nextAfterMs, () => {
+          this.leave(url);
+          askNext();
+        });
+      };
+      askNext();
+    });
   }
 
   stream<Request, Response>(

@@ -20,7 +20,8 @@ export const recordBytesMax: number = 8 * 1024 * 1024;
 const readBytesMax = 4 * 1024 * 1024;
 const readRecordsMax = 256;
 const appendTimeoutMinMs = 400;
-const appendTimeoutMaxMs = 2000;
+/** An append that was sent before the servers elected a leader is not answered, and has to be sent again. */
+const appendTimeoutMaxMs = 800;
 const askTimeoutMs = 1000;
 /** More in one transaction would keep appends waiting. */
 const trimSlotsMax = 512;
@@ -102,7 +103,9 @@ export class EtcdSharedLog implements SharedLog {
     if (error.status === invalidArgument) return { kind: "full", why: error.message };
     const isFull = error.status === resourceExhausted && error.message.includes("space exceeded");
     if (isFull) return await this.#refused(error.message, record, slot);
-    this.#appendTimeoutMs = Math.min(this.#appendTimeoutMs * 2, appendTimeoutMaxMs);
+    if (error.status === grpcStatus.deadlineExceeded) {
+      this.#appendTimeoutMs = Math.min(this.#appendTimeoutMs * 2, appendTimeoutMaxMs);
+    }
     return { kind: "unknown", why: error.message };
   }
 
