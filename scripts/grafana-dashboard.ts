@@ -231,6 +231,7 @@ const sections: readonly Section[] = [
         unit: "bytes",
         queries: [
           { expr: sum("", gauge("codeq_lsm_memory_bytes")), legend: "buffers and cache" },
+          { expr: sum("", gauge("codeq_lsm_buffer_bytes")), legend: "buffers" },
           { expr: sum("", gauge("codeq_lsm_cache_max_bytes")), legend: "cache at most" },
           { expr: sum("", gauge("codeq_overlay_bytes")), legend: "not in the store yet" },
         ],

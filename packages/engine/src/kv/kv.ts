@@ -36,17 +36,29 @@ export interface KvCursor<Value = Buffer> {
   close(): Promise<void>;
 }
 
+export interface KvLevel {
+  readonly files: number;
+  readonly bytes: number;
+  /** What compactions into this level took, read and wrote. */
+  readonly seconds: number;
+  readonly readBytes: number;
+  readonly writeBytes: number;
+}
+
 export interface KvStats {
-  /** Files and bytes per level, level 0 first; empty where the store has no levels. */
-  readonly levels: readonly { readonly files: number; readonly bytes: number }[];
-  readonly compactionSeconds: number;
-  readonly compactionReadBytes: number;
-  readonly compactionWriteBytes: number;
+  /** Level 0 first; empty where the store has no levels. */
+  readonly levels: readonly KvLevel[];
   /** Tables that a read of one key may have to look into. */
   readonly readAmplification: number;
   /** Bytes that compactions have to rewrite until each level has its target size. */
   readonly compactionBacklogBytes: number;
   readonly memoryBytes: number;
+  /** What the write buffers hold, which is what the store's own log has and its tables have not. */
+  readonly bufferBytes: number;
+  /** Bytes that were written to the store's own log. */
+  readonly ownLogBytes: number;
+  /** How often the store let a write wait. */
+  readonly stalls: number;
   /** How much of the memory may be a cache of what is on disk. */
   readonly cacheBytesMax: number;
 }

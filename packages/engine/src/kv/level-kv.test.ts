@@ -88,6 +88,34 @@ test("statistics tell the files and bytes of each level", async () => {
   assert.ok(bytes >= 0 && memoryBytes > 0, JSON.stringify(kv.stats()));
 });
 
+test("its own log, its write buffers and its stalls are known", async () => {
+  const { directory, kv } = await setup();
+  await kv.close();
+  const small = await LevelKv.open(directory, { sizes: smallSizes });
+  opened.push(small);
+  const size = 30 * 1024 * 1024;
+  // The buffer is overfull; the next write makes a table of it, for which the one after that has to wait.
+  await writeAll(small, [putOf("a", "x".repeat(size))], { sync: false });
+  assert.ok(small.stats().bufferBytes >= size && small.stats().bufferBytes < size + 65_536);
+  assert.equal(small.stats().stalls, 0);
+  await writeAll(small, [putOf("b", "y".repeat(70_000))], { sync: false });
+  await writeAll(small, [putOf("c", "z".repeat(70_000))], { sync: false });
+  assert.equal(small.stats().stalls, 1);
+  await small.files.noteWritten(1);
+  await small.files.makeDurable();
+  const { ownLogBytes, bufferBytes, levels, stalls } = small.stats();
+  assert.equal(bufferBytes, 0);
+  assert.ok(ownLogBytes > size + 140_000 && ownLogBytes < size + 205_536, `${ownLogBytes}`);
+  const writtenBytes = (): number =>
+    small.stats().levels.reduce((sum, { writeBytes }) => sum + writeBytes, 0);
+  const before = writtenBytes();
+  assert.ok(before > 0, JSON.stringify(levels));
+  await small.recover();
+  assert.ok(writtenBytes() >= before);
+  assert.ok(small.stats().ownLogBytes >= ownLogBytes);
+  assert.equal(small.stats().stalls, stalls);
+});
+
 const smallSizes = { cacheBytes: 256 * 1024, writeBufferBytes: 64 * 1024 };
 
 /** Three megabytes in 3000 keys, each read once. */

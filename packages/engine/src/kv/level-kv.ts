@@ -11,14 +11,23 @@
  * Batches are collected outside of the JavaScript heap, and written off the JavaScript thread as one
  * atomic write.
  */
-import { mkdirSync, readdirSync, rmSync, statfsSync, statSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { ClassicLevel } from "classic-level";
 import { FaultError, isDiskFull } from "../fault.ts";
 import { checkTables, scrubTables } from "./check-tables.ts";
-import type { Kv, KvBatch, KvCursor, KvFiles, KvRange, KvStats } from "./kv.ts";
-import { levelStats } from "./level-stats.ts";
+import type { Kv, KvBatch, KvCursor, KvFiles, KvLevel, KvRange, KvStats } from "./kv.ts";
+import { levelStats, withPast } from "./level-stats.ts";
 import { assertWhole, damaged, logName, logNumbers, readStoreFiles } from "./manifest.ts";
 
 type Database = ClassicLevel<string, Buffer>;
@@ -30,6 +39,10 @@ const openingBytes = mebibyte;
 /** Sorts after every key: a compaction of this range only turns memory into a table. */
 const noKey = "\u007f";
 const firstKey = " ";
+/** The file in which LevelDB notes what it does; emptied whenever the store is opened. */
+const notesName = "LOG";
+/** "Current memtable full" or "Too many L0 files". */
+const stallNote = /; waiting\.\.\.$/gm;
 
 /** Default memory sizes. */
 export const levelSizes: LevelSizes = {
@@ -80,6 +93,9 @@ export class LevelKv implements Kv {
   /** Oldest first. */
   #marks: Mark[] = [];
   #durableIndex = 0;
+  /** The levels before the last recovery, since which LevelDB counts. */
+  #past: readonly KvLevel[] = [];
+  readonly #own: OwnFiles;
 
   private constructor(parts: {
     readonly directory: string;
@@ -93,6 +109,7 @@ export class LevelKv implements Kv {
     this.#database = parts.database;
     this.#lock = parts.lock;
     this.isNew = parts.isNew;
+    this.#own = new OwnFiles(parts.directory);
   }
 
   /** Throws `corrupt`, without having changed anything, when a file is damaged. */
@@ -173,11 +190,15 @@ export class LevelKv implements Kv {
   async recover(): Promise<void> {
     this.#assertRoom();
     this.#isRecovering = true;
+    this.#past = this.#levels();
     await this.#database.close();
-    for (const log of logNumbers(readdirSync(this.#directory))) {
+    const logs = logNumbers(readdirSync(this.#directory));
+    this.#own.look(logs);
+    for (const log of logs) {
       assertWhole(join(this.#directory, logName(log)));
     }
     this.#database = await openDatabase(this.#directory, false, this.#sizes);
+    this.#own.reopened();
     this.#isRecovering = false;
   }
 
@@ -192,6 +213,7 @@ export class LevelKv implements Kv {
 
   async #noteWritten(index: number): Promise<number> {
     const logs = await this.#logs();
+    this.#own.look(logs);
     this.#marks.push({ log: logs.at(-1) as number, index });
     return this.#durable(logs);
   }
@@ -218,18 +240,79 @@ export class LevelKv implements Kv {
   }
 
   stats(): KvStats {
-    const isOpen = this.#database.status === "open";
-    const property = (name: string): string => (isOpen ? this.#database.getProperty(name) : "");
+    if (this.#database.status === "open") this.#own.look(logNumbers(readdirSync(this.#directory)));
+    const { bufferBytes, ownLogBytes, stalls } = this.#own;
     return {
-      ...levelStats(property("leveldb.stats")),
-      memoryBytes: Number(property("leveldb.approximate-memory-usage")),
+      ...levelStats(this.#property("leveldb.stats")),
+      levels: this.#levels(),
+      memoryBytes: Number(this.#property("leveldb.approximate-memory-usage")),
+      bufferBytes,
+      ownLogBytes,
+      stalls,
       cacheBytesMax: this.#sizes.cacheBytes,
     };
+  }
+
+  #property(name: string): string {
+    return this.#database.status === "open" ? this.#database.getProperty(name) : "";
+  }
+
+  #levels(): readonly KvLevel[] {
+    return withPast(levelStats(this.#property("leveldb.stats")).levels, this.#past);
   }
 
   async close(): Promise<void> {
     await this.#database.close();
     await this.#lock?.[Symbol.asyncDispose]();
+  }
+}
+
+/** What LevelDB does not report of itself is read from its files: its own log, and what it notes for people. */
+class OwnFiles {
+  bufferBytes = 0;
+  ownLogBytes = 0;
+  stalls = 0;
+  readonly #directory: string;
+  /** The size of each log file when it was last looked at. */
+  #sizes: ReadonlyMap<number, number> = new Map();
+  #notesRead = 0;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** `logs` are the numbers of its log files. */
+  look(logs: readonly number[]): void {
+    const sizes = logs.map((log) => [log, this.#sizeOf(logName(log))] as const);
+    for (const [log, size] of sizes) this.ownLogBytes += size - (this.#sizes.get(log) ?? 0);
+    this.#sizes = new Map(sizes);
+    this.bufferBytes = sizes.reduce((sum, [, size]) => sum + size, 0);
+    this.stalls += this.#newNotes().match(stallNote)?.length ?? 0;
+  }
+
+  /** LevelDB has begun a new file of notes. */
+  reopened(): void {
+    this.#notesRead = 0;
+  }
+
+  #newNotes(): string {
+    const bytes = Buffer.alloc(Math.max(0, this.#sizeOf(notesName) - this.#notesRead));
+    if (bytes.length === 0) return "";
+    const file = openSync(join(this.#directory, notesName), "r");
+    try {
+      const read = readSync(file, bytes, 0, bytes.length, this.#notesRead);
+      // A line that is being written is read the next time.
+      const whole = bytes.lastIndexOf("\n", read) + 1;
+      this.#notesRead += whole;
+      return bytes.toString("latin1", 0, whole);
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  /** LevelDB may have removed the file since it was listed. */
+  #sizeOf(name: string): number {
+    return statSync(join(this.#directory, name), { throwIfNoEntry: false })?.size ?? 0;
   }
 }
 

@@ -72,12 +72,12 @@ export class MemoryKv implements Kv {
   stats(): KvStats {
     return {
       levels: [],
-      compactionSeconds: 0,
-      compactionReadBytes: 0,
-      compactionWriteBytes: 0,
       readAmplification: 0,
       compactionBacklogBytes: 0,
       memoryBytes: 0,
+      bufferBytes: 0,
+      ownLogBytes: 0,
+      stalls: 0,
       cacheBytesMax: 0,
     };
   }

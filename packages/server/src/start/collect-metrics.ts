@@ -1,6 +1,6 @@
 /** Reads the values of broker, engine, limiter, streams, listeners and process at each scrape. */
 import { createHistogram } from "node:perf_hooks";
-import type { EngineState } from "@codeq/engine";
+import type { EngineState, EngineStats } from "@codeq/engine";
 import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
 import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
@@ -55,12 +55,17 @@ export function collectStoreMetrics(
   metrics.lsmCompactionBacklogBytes.collect(() => [[stats().kv.compactionBacklogBytes]]);
   metrics.writeStalls.collect(() => [[stats().writeStalls]]);
   metrics.writeStallSeconds.collect(() => [[stats().writeStallSeconds]]);
-  metrics.lsmCompactionSeconds.collect(() => [[stats().kv.compactionSeconds]]);
-  metrics.lsmCompactionReadBytes.collect(() => [[stats().kv.compactionReadBytes]]);
-  metrics.lsmCompactionWriteBytes.collect(() => [[stats().kv.compactionWriteBytes]]);
+  metrics.lsmBufferBytes.collect(() => [[stats().kv.bufferBytes]]);
+  metrics.lsmOwnLogBytes.collect(() => [[stats().kv.ownLogBytes]]);
+  metrics.lsmStalls.collect(() => [[stats().kv.stalls]]);
+  metrics.lsmCompactionSeconds.collect(() => perLevel(store, ({ seconds }) => seconds));
+  metrics.lsmCompactionReadBytes.collect(() => perLevel(store, ({ readBytes }) => readBytes));
+  metrics.lsmCompactionWriteBytes.collect(() => perLevel(store, ({ writeBytes }) => writeBytes));
   metrics.writeAmplification.collect(() => {
     const appended = appendedBytes();
-    return [[appended === 0 ? 1 : 1 + stats().kv.compactionWriteBytes / appended]];
+    const { ownLogBytes, levels } = stats().kv;
+    const written = levels.reduce((sum, { writeBytes }) => sum + writeBytes, ownLogBytes);
+    return [[appended === 0 ? 1 : 1 + written / appended]];
   });
   metrics.storageState.collect(() => {
     const current = stateNames[store.state satisfies EngineState];
@@ -75,7 +80,7 @@ type Level = "0" | "1" | "2" | "3" | "4" | "5" | "6";
 
 function perLevel(
   store: Store,
-  pick: (level: { files: number; bytes: number }) => number,
+  pick: (level: EngineStats["kv"]["levels"][number]) => number,
 ): [number, Level][] {
   return store.stats().kv.levels.map((level, index) => [pick(level), String(index) as Level]);
 }

@@ -32,6 +32,7 @@ export const streamEnds = [
 export const streamRefusals = ["no_hello", "bad_token", "bad_worker_id", "too_many"] as const;
 export const streamPauses = ["slow_reader", "unanswered"] as const;
 
+const levelLabel = { name: "level", values: ["0", "1", "2", "3", "4", "5", "6"] } as const;
 const streamKind = { name: "kind", values: streamKinds } as const;
 
 export const metricTable = {
@@ -373,18 +374,36 @@ export const metricTable = {
     name: "codeq_lsm_level_files",
     type: "gauge",
     help: "Files per level of the store.",
-    labels: [{ name: "level", values: ["0", "1", "2", "3", "4", "5", "6"] }],
+    labels: [levelLabel],
   },
   lsmLevelBytes: {
     name: "codeq_lsm_level_bytes",
     type: "gauge",
     help: "Size per level of the store.",
-    labels: [{ name: "level", values: ["0", "1", "2", "3", "4", "5", "6"] }],
+    labels: [levelLabel],
   },
   lsmMemoryBytes: {
     name: "codeq_lsm_memory_bytes",
     type: "gauge",
-    help: "Memory of the store: write buffers and block cache, which LevelDB reports as one number.",
+    help: "Memory of the store: write buffers and block cache, which LevelDB reports as one number. What codeq_lsm_buffer_bytes does not explain is the cache, to about a tenth.",
+    labels: [],
+  },
+  lsmBufferBytes: {
+    name: "codeq_lsm_buffer_bytes",
+    type: "gauge",
+    help: "Size of the write buffers (memtables) of the store: what LevelDB has in its own log and not yet in a table.",
+    labels: [],
+  },
+  lsmOwnLogBytes: {
+    name: "codeq_lsm_own_log_bytes_total",
+    type: "counter",
+    help: "Bytes that LevelDB wrote to its own log, besides the commit log.",
+    labels: [],
+  },
+  lsmStalls: {
+    name: "codeq_lsm_stalls_total",
+    type: "counter",
+    help: "Times that LevelDB let a write wait, because both write buffers were full or level 0 had 12 files. The delay of 1 ms for each write from eight files on is not counted; it shows in codeq_flush_seconds.",
     labels: [],
   },
   lsmCacheBytesMax: {
@@ -408,25 +427,25 @@ export const metricTable = {
   lsmCompactionSeconds: {
     name: "codeq_lsm_compaction_seconds_total",
     type: "counter",
-    help: "Time the store has spent on compactions.",
-    labels: [],
+    help: "Time that compactions into this level took.",
+    labels: [levelLabel],
   },
   lsmCompactionReadBytes: {
     name: "codeq_lsm_compaction_read_bytes_total",
     type: "counter",
-    help: "Bytes that compactions have read.",
-    labels: [],
+    help: "Bytes that compactions into this level have read, in whole mebibytes.",
+    labels: [levelLabel],
   },
   lsmCompactionWriteBytes: {
     name: "codeq_lsm_compaction_write_bytes_total",
     type: "counter",
-    help: "Bytes that compactions have written.",
-    labels: [],
+    help: "Bytes that compactions have written to this level, in whole mebibytes; for level 0, the tables made of write buffers.",
+    labels: [levelLabel],
   },
   writeAmplification: {
     name: "codeq_write_amplification",
     type: "gauge",
-    help: "Bytes written by log and compactions per byte appended to the log, since the start.",
+    help: "Bytes written to the commit log, LevelDB's own log and tables per byte appended to the commit log, since the start; without headers of log records and the manifest.",
     labels: [],
   },
   clusterLeading: {
@@ -480,7 +499,7 @@ export const metricTable = {
   writeStallSeconds: {
     name: "codeq_write_stall_seconds_total",
     type: "counter",
-    help: "Time that commits waited because the store did not keep up. Stalls inside LevelDB only show in codeq_flush_seconds.",
+    help: "Time that commits waited because the store did not keep up. Stalls inside LevelDB are codeq_lsm_stalls_total.",
     labels: [],
   },
   quarantinedRecords: {
