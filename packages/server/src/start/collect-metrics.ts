@@ -1,6 +1,6 @@
 /** Reads the values of broker, engine, limiter, streams, listeners and process at each scrape. */
 import { createHistogram } from "node:perf_hooks";
-import type { EngineState, EngineStats } from "@codeq/engine";
+import type { EngineState } from "@codeq/engine";
 import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
 import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
@@ -80,7 +80,7 @@ type Level = "0" | "1" | "2" | "3" | "4" | "5" | "6";
 
 function perLevel(
   store: Store,
-  pick: (level: EngineStats["kv"]["levels"][number]) => number,
+  pick: (level: ReturnType<Store["stats"]>["kv"]["levels"][number]) => number,
 ): [number, Level][] {
   return store.stats().kv.levels.map((level, index) => [pick(level), String(index) as Level]);
 }

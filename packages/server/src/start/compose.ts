@@ -36,6 +36,7 @@ import { IdentityLogin } from "../edge/console/identity-login.ts";
 import { drawText } from "../edge/console/seal.ts";
 import { Sessions } from "../edge/console/sessions.ts";
 import { Dispatch } from "../edge/dispatch.ts";
+import { HttpPages } from "../edge/grpc/http-pages.ts";
 import { StreamSlots } from "../edge/grpc/stream-call.ts";
 import { type Endpoints, healthPages } from "../edge/http/health.ts";
 import { createHttpServer } from "../edge/http/http-server.ts";
@@ -412,7 +413,17 @@ export function composeStreams(parts: {
     clock,
     tracing: parts.tracing ?? noTracing,
   };
-  const streams = createStreams({ ...session, limits: config, tls });
+  const { scrape } = core;
+  const { endpoints } = parts;
+  const pages = new HttpPages(
+    {
+      pages: healthPages({ broker, authenticator, scrape, config, endpoints, clock }),
+      endpoints,
+      logger,
+    },
+    clock,
+  );
+  const streams = createStreams({ ...session, limits: config, tls, pages });
   collectStreamMetrics(parts.metrics, streams);
   core.onStorageState((state) => streams.setServing(state === "open"));
   return streams;

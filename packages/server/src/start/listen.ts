@@ -64,6 +64,7 @@ export async function listenAll(
     const address = http.server.address();
     return typeof address === "object" && address !== null ? address.port : binding.port;
   });
+  endpoints.port = port;
   if (problems.length > 0) throw new ListenError(problems.join("\n"));
   return {
     ports: { port, workerStreamPort, producerStreamPort },

@@ -24,6 +24,7 @@ import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { type FloodLimits, FloodWatch, type WatchedConnection } from "./flood-watch.ts";
 import type { GrpcStream, StreamLimits } from "./grpc-stream.ts";
+import type { HttpPages } from "./http-pages.ts";
 import { metadataOf, readRequestHead } from "./request-headers.ts";
 import { ServerStream, stopClientAfterEnd } from "./server-stream.ts";
 import { type GrpcEnd, trailersOf } from "./status.ts";
@@ -85,6 +86,8 @@ export interface GrpcServerOptions {
   readonly keepalive: KeepaliveOptions;
   /** Undefined for HTTP/2 without TLS (prior knowledge). */
   readonly tls?: ServerTls | undefined;
+  /** Answers requests that are not gRPC; undefined for a server that closes their connections. */
+  readonly pages?: HttpPages | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
 }
@@ -136,8 +139,9 @@ class Http2GrpcServer implements GrpcServer {
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
-    const { limits, logger, tls, clock } = options;
+    const { limits, logger, tls, clock, pages } = options;
     this.#server = createHttp2Server(limits, tls);
+    pages?.watch(this.#server, tls !== undefined);
     this.#connections = new Connections({ max: limits.connectionsMax, listener: "grpc", logger });
     this.#connections.watch(this.#server);
     this.#floods = new FloodWatch(limits, clock);
@@ -230,6 +234,7 @@ class Http2GrpcServer implements GrpcServer {
     if (handler === undefined)
       this.#countAnonymous(stream.session as ServerHttp2Session | undefined);
     if (head.kind === "not_grpc") {
+      if (this.#options.pages?.answerStream(stream, headers) === true) return;
       refuse(stream, { ":status": head.httpStatus }, clock);
       return;
     }

@@ -2,7 +2,8 @@
  * Pages for probes and scrapers. They need no token and reveal nothing about tasks. Names of commands are
  * shown only to callers on this machine, to operators and to callers with the token for metrics.
  */
-
+import type { IncomingHttpHeaders } from "node:http";
+import { isLoopback } from "../../config/listeners.ts";
 import { type Config, shownDurability } from "../../config/settings.ts";
 import type { Broker } from "../../core/broker/broker.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -11,6 +12,7 @@ import { largestMetrics, metricsContentType } from "../../telemetry/metrics.ts";
 import { hideCommands } from "../../telemetry/scrape.ts";
 import { type Authenticator, bearerToken } from "../access/authenticator.ts";
 import { fingerprintOf } from "../access/token-provider.ts";
+import { addressOf } from "../connections.ts";
 import type { Page, PageCaller, ShownPage } from "./http-server.ts";
 
 const jsonType = "application/json; charset=utf-8";
@@ -116,6 +118,17 @@ async function mayKnowCommands(
   return identity.ok && identity.value.isOperator;
 }
 
+export interface PageRequest {
+  readonly headers: IncomingHttpHeaders;
+  readonly socket: { readonly remoteAddress?: string | undefined };
+}
+
+export function pageCallerOf({ headers, socket }: PageRequest): PageCaller {
+  const isForwarded = "x-forwarded-for" in headers || "forwarded" in headers;
+  const isOnThisMachine = !isForwarded && isLoopback(addressOf(socket.remoteAddress ?? ""));
+  return { authorization: headers.authorization, isOnThisMachine };
+}
+
 /** The stream ports, for clients that only know the HTTP address. */
 function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): object {
   if (workerStreamPort === undefined && producerStreamPort === undefined) return {};
@@ -129,11 +142,13 @@ function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): o
 export interface Endpoints {
   /** Different after every start. */
   readonly instance: string;
+  /** Of the HTTP API. */
+  port: number | undefined;
   /** Undefined when the listener is off. */
   workerStreamPort: number | undefined;
   producerStreamPort: number | undefined;
 }
 
 export function newEndpoints(instance: string): Endpoints {
-  return { instance, workerStreamPort: undefined, producerStreamPort: undefined };
+  return { instance, port: undefined, workerStreamPort: undefined, producerStreamPort: undefined };
 }

@@ -11,7 +11,6 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
-import { isLoopback } from "../../config/listeners.ts";
 import { earlyBytesOf, memoryOf } from "../../config/memory.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -34,6 +33,7 @@ import type { Cluster } from "../operation.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { Calls, type Exchange, headersOf, type Listener, requestIdOf } from "./calls.ts";
 import { FairTurns } from "./fair-turns.ts";
+import { pageCallerOf } from "./health.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { PlainConnections } from "./plain-connections.ts";
@@ -198,18 +198,8 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   );
   app.setNotFoundHandler((_request, reply) => pageNotFound(reply));
   for (const page of options.pages) {
-    app.get(page.path, async ({ headers, socket }, reply) => {
-      const isForwarded = "x-forwarded-for" in headers || "forwarded" in headers;
-      const isOnThisMachine = !isForwarded && isLoopback(addressOf(socket.remoteAddress ?? ""));
-      const {
-        status,
-        type,
-        body,
-        headers: more = {},
-      } = await page.show({
-        authorization: headers.authorization,
-        isOnThisMachine,
-      });
+    app.get(page.path, async (request, reply) => {
+      const { status, type, body, headers: more = {} } = await page.show(pageCallerOf(request));
       return reply.code(status).headers(more).type(type).send(body);
     });
   }

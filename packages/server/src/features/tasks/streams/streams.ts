@@ -13,6 +13,7 @@ import {
   grpcLimits,
 } from "../../../edge/grpc/grpc-server.ts";
 import { Health, healthService } from "../../../edge/grpc/health.ts";
+import type { HttpPages } from "../../../edge/grpc/http-pages.ts";
 import { reflectionMethods } from "../../../edge/grpc/reflection.ts";
 import {
   type StreamCallParts,
@@ -34,6 +35,8 @@ export interface StreamsParts extends StreamCallParts {
     "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax" | "memoryBytes"
   >;
   readonly tls?: ServerTls | undefined;
+  /** Answers requests on the stream ports that are not gRPC. */
+  readonly pages: HttpPages;
 }
 
 export interface Streams {
@@ -64,7 +67,7 @@ export function createStreams(parts: StreamsParts): Streams {
     ...health.methods,
     ...reflectionMethods([...services, healthService]),
   ]);
-  const { logger, clock, tls } = parts;
+  const { logger, clock, tls, pages } = parts;
   const { connectionsMax, headerBytesMax, streamsPerConnectionMax } = parts.limits;
   const limits = {
     ...grpcLimits,
@@ -81,7 +84,7 @@ export function createStreams(parts: StreamsParts): Streams {
     counts: { producer: producer.counts, worker: worker.counts },
     methods,
     server: () => {
-      const listener = createGrpcServer({ methods, limits, keepalive, tls, logger, clock });
+      const listener = createGrpcServer({ methods, limits, keepalive, tls, pages, logger, clock });
       listeners.push(listener);
       return listener;
     },
