@@ -13,6 +13,7 @@ export const apiReportPath = "docs/reference/client-api.md";
 
 const entries = {
   "@codeq/client": "client/dist/index",
+  "@codeq/client/fetch": "client/dist/fetch/index",
   "@codeq/client/testing": "client/dist/test-server/index",
   "@codeq/client/opentelemetry": "client/dist/opentelemetry",
   "@codeq/outbox": "outbox/dist/index",

@@ -6,6 +6,7 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { pythonTools } from "./api/python-tools.ts";
 import { builtExecutable, packedPackages } from "./built-once.ts";
+import { runtime } from "./client/runtimes.ts";
 import { pythonClientTools } from "./clients/python-tools.ts";
 import { etcdBinary } from "./cluster/etcd-binary.ts";
 import { s3Binary } from "./e2e/s3-server.ts";
@@ -36,6 +37,9 @@ const tools: Readonly<Record<string, () => Got | Promise<Got>>> = {
   "Node 22.18": oldestNode,
   schemathesis: pythonTools,
   "packages of the Python client": pythonClientTools,
+  workerd: () => runtime("workerd"),
+  bun: () => runtime("bun"),
+  deno: () => runtime("deno"),
   "schema of Kubernetes": () => schemaOf("kubernetes"),
   "schema of Compose": () => schemaOf("compose"),
   "packed packages": async () => ({ path: await packedPackages() }),

@@ -11,7 +11,9 @@ export interface RunArtifact extends Artifact {
   /** The content, piece by piece. Rejects for a link, which the server does not keep. */
   stream(): Promise<ReadableStream<Uint8Array>>;
   /** All of the content. */
-  content(): Promise<Buffer>;
+  content(): Promise<Uint8Array>;
+  /** The content as text in UTF-8. */
+  text(): Promise<string>;
 }
 
 /** What a file is made of: text, bytes, or a stream of bytes. */
@@ -63,7 +65,10 @@ export async function artifactsOf(
   return (result.artifacts ?? []).map((artifact): RunArtifact => {
     const stream = async (): Promise<ReadableStream<Uint8Array>> =>
       api.download({ ...fileOf(taskId, artifact), token: await token(), signal });
-    return { ...artifact, stream, content: async () => whole(await stream()) };
+    const all = async (): Promise<Response> => new Response(await stream());
+    const content = async (): Promise<Uint8Array> =>
+      new Uint8Array(await (await all()).arrayBuffer());
+    return { ...artifact, stream, content, text: async () => (await all()).text() };
   });
 }
 
@@ -72,13 +77,7 @@ function fileOf(taskId: string, { name }: Artifact): ApiRequest {
 }
 
 async function* piecesOf(content: ArtifactContent): AsyncGenerator<Uint8Array> {
-  if (typeof content === "string") yield Buffer.from(content);
+  if (typeof content === "string") yield new TextEncoder().encode(content);
   else if (content instanceof Uint8Array) yield content;
   else yield* content;
-}
-
-async function whole(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  for await (const piece of stream) pieces.push(piece);
-  return Buffer.concat(pieces);
 }

@@ -1,10 +1,11 @@
 /** The client: enqueues tasks, gives their results, and starts workers. */
 import { hostname } from "node:os";
 import { limits } from "@codeq/protocol";
+import { textOf } from "@codeq/protocol/wire";
 import { Admin } from "./admin/admin.ts";
 import { type AskApi, call } from "./api-calls.ts";
 import { artifactsOf, uploadArtifact } from "./artifact.ts";
-import { CodeqError, messageOf } from "./codeq-error.ts";
+import { CodeqError } from "./codeq-error.ts";
 import type { TokenSource } from "./connection.ts";
 import { type Duration, toMs } from "./duration.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
@@ -23,6 +24,7 @@ import { createRun, graceBody, type Run } from "./producer/run.ts";
 import { type TaskUpdate, updatesIn } from "./producer/run-events.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import { Schedules } from "./schedules/schedules.ts";
+import { serverIn, tokenSource } from "./server-address.ts";
 import { Subscriptions } from "./subscriptions/subscriptions.ts";
 import { definitionOf, type Handler, type TaskDefinition, type TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
@@ -111,14 +113,9 @@ export function optionsIn(
     const known = Object.keys(optionNames).join(", ");
     throw new CodeqError("invalid_option", `unknown option ${unknown}; the options are ${known}`);
   }
-  const urls = (env["CODEQ_URL"] || env["CODEQ_BASE_URL"] || "")
-    .split(",")
-    .map((url) => url.trim());
-  const [first] = urls;
-  const url = options.url ?? (first === "" ? undefined : urls);
-  const token = options.token ?? (env["CODEQ_TOKEN"] || undefined);
+  const found = serverIn(env, options);
   const grace = options.grace ?? ((env["CODEQ_GRACE"] || undefined) as Duration | undefined);
-  return { ...options, url, token, grace };
+  return { ...options, ...found, grace };
 }
 
 /** Made by `codeq`. */
@@ -217,7 +214,13 @@ export class Client implements AsyncDisposable {
   /** A task that was enqueued before, by its id. */
   run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output> {
     return createRun(definitionOf(task), id, {
-      wait: (taskId, options) => this.#producer.result(taskId, options),
+      wait: async (taskId, options) => {
+        const { status, error, attempts, resultJson } = await this.#producer.result(
+          taskId,
+          options,
+        );
+        return { status, error, attempts, json: textOf(resultJson) };
+      },
       cancel: async (taskId, options) => {
         const given = { params: { id: taskId }, body: graceBody(options) };
         await call(this.#api, "POST /tasks/:id/cancel", given);
@@ -359,26 +362,4 @@ export class Client implements AsyncDisposable {
 
 function closedError(): CodeqError {
   return new CodeqError("closed", "the client is closed");
-}
-
-function tokenSource(token: string | (() => string | Promise<string>)): TokenSource {
-  const check = (text: string): string => {
-    if (typeof text !== "string" || text.trim() === "") {
-      throw new CodeqError("invalid_option", "the token is empty; give the one of the server");
-    }
-    // Not left to fetch, whose error would quote it.
-    if (!/\p{Cc}/u.test(text)) return text;
-    const problem = "the token contains a line break or another control character";
-    throw new CodeqError("invalid_option", `${problem}; give the token alone`);
-  };
-  if (typeof token === "string") return () => check(token);
-  const ask = async (): Promise<string> => {
-    try {
-      return await token();
-    } catch (cause) {
-      const text = `the function that gives the token failed: ${messageOf(cause)}`;
-      throw new CodeqError("unavailable", text, { cause });
-    }
-  };
-  return async () => check(await ask());
 }

@@ -10,8 +10,10 @@ import type { TlsOptions } from "./grpc/http2-connection.ts";
 import { failureOf, HttpApi } from "./http/http-api.ts";
 import { httpProducer } from "./http/http-producer.ts";
 import { httpWorker } from "./http/http-worker.ts";
+import { httpsFetch } from "./http/https-fetch.ts";
 import { type OpenProducerSession, producerMethod } from "./producer/producer.ts";
 import type { Runtime } from "./runtime.ts";
+import { urlDefault, urlsOf } from "./server-address.ts";
 import type { OpenOptions, Session, SessionListener } from "./session.ts";
 import { type OpenWorkerSession, workerMethod } from "./worker/worker.ts";
 
@@ -31,7 +33,6 @@ interface TransportsOptions {
 }
 
 const transports: readonly string[] = ["auto", "streams", "http"];
-const urlDefault = "http://127.0.0.1:8080";
 
 export function openTransports(options: TransportsOptions, runtime: Runtime): Transports {
   const urls = urlsOf(options.url ?? urlDefault);
@@ -42,9 +43,10 @@ export function openTransports(options: TransportsOptions, runtime: Runtime): Tr
   }
   const { streams } = options;
   if (streams !== undefined) checkAddress(streams);
-  const { clock, fetch } = runtime;
+  const { clock } = runtime;
   const places = urls.map((url) => {
-    return { url, api: new HttpApi({ url, servers: urls, tls, clock, fetch }) };
+    const fetch = runtime.fetch ?? httpsFetch(url, tls);
+    return { url, api: new HttpApi({ url, servers: urls, clock, fetch }) };
   });
   const servers = new Failover<ServerPlace>(places, failureOf);
   const shared = { servers, tls, transport, streams, runtime };
@@ -219,24 +221,6 @@ function instanceOf(value: unknown): unknown {
 function noStreams(): CodeqError {
   const text = "the server has no streams that can be reached";
   return new CodeqError("unavailable", `${text}; give their address, or use the transport "http"`);
-}
-
-function urlsOf(given: string | readonly string[]): readonly URL[] {
-  const texts = typeof given === "string" ? [given] : given;
-  if (texts.length > 0) return texts.map(parseUrl);
-  throw new CodeqError("invalid_option", "invalid url: the list is empty; give at least one");
-}
-
-function parseUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
-  const hasSecret = isHttp ? url.username + url.password !== "" : text.includes("@");
-  if (isHttp && !hasSecret) return url;
-  const shown = hasSecret ? "with a name or a password in it" : JSON.stringify(text);
-  throw new CodeqError(
-    "invalid_option",
-    `invalid url ${shown}: give http://host:port or https://...`,
-  );
 }
 
 function checkAddress(address: string): void {

@@ -15,6 +15,7 @@ import {
   type Given,
   type Giving,
   HttpCore,
+  httpsFetch,
   type Key,
   NoAnswerError,
   type Reply,
@@ -46,7 +47,9 @@ export class ApiClient {
     this.connection = connection;
     const { urls, tls } = connection;
     const servers = urls.map((url) => new URL(url));
-    const cores = servers.map((url) => new HttpCore({ url, servers, clock, tls }));
+    const cores = servers.map(
+      (url) => new HttpCore({ url, servers, clock, fetch: httpsFetch(url, tls) }),
+    );
     this.#servers = new Failover(cores, (error) => {
       if (!(error instanceof NoAnswerError)) return "answered";
       return error.mayHaveArrived ? "lost" : "unsent";

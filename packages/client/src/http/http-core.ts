@@ -1,15 +1,11 @@
 /**
  * A request over HTTP and its answer, whatever the answer says. The library and the command line are both
- * built on this: it has the deadlines, the certificates, and whether a failed request may have been carried out.
+ * built on this: it has the deadlines, and whether a failed request may have been carried out. Nothing of Node.
  */
 
-import { Agent, request } from "node:https";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { isUnknownIssuer } from "@codeq/protocol";
 import type { Clock } from "../clock.ts";
 import { messageOf } from "../codeq-error.ts";
-import type { TlsOptions } from "../grpc/http2-connection.ts";
 
 export interface CoreRequest {
   readonly method?: string;
@@ -35,10 +31,9 @@ export interface Reply {
 export interface CoreOptions {
   readonly url: URL;
   readonly clock: Clock;
-  readonly tls?: TlsOptions | undefined;
   /** All servers of the cluster; a redirect to one of them is followed, with the token. */
   readonly servers?: readonly URL[] | undefined;
-  /** Instead of Node's own. */
+  /** Instead of the global one. */
   readonly fetch?: typeof fetch | undefined;
 }
 
@@ -87,12 +82,11 @@ export class HttpCore {
   readonly #fetch: typeof fetch;
   readonly #origins: ReadonlySet<string>;
 
-  constructor({ url, clock, tls, servers = [], fetch: given }: CoreOptions) {
+  constructor({ url, clock, servers = [], fetch: given }: CoreOptions) {
     this.#url = url;
     this.#origins = new Set([url, ...servers].map(({ origin }) => origin));
     this.#clock = clock;
-    const isSecure = url.protocol === "https:" && tls !== undefined && Object.keys(tls).length > 0;
-    this.#fetch = given ?? (isSecure ? fetchOverTls(tls) : (input, init) => fetch(input, init));
+    this.#fetch = given ?? ((input, init) => fetch(input, init));
   }
 
   /** Throws a `NoAnswerError`, or what the signal was aborted with. */
@@ -229,14 +223,15 @@ export function errorIn(text: string): string | undefined {
 }
 
 async function textOf({ body }: Response, bytesMax: number): Promise<string> {
-  const pieces: Uint8Array[] = [];
+  const decoder = new TextDecoder();
+  let text = "";
   let bytes = 0;
   for await (const piece of body ?? []) {
     bytes += piece.length;
     if (bytes > bytesMax) throw new ForeignAnswerError(`more than ${bytesMax} bytes`);
-    pieces.push(piece);
+    text += decoder.decode(piece, { stream: true });
   }
-  return Buffer.concat(pieces).toString("utf8");
+  return text + decoder.decode();
 }
 
 function failureOf(
@@ -309,40 +304,4 @@ function eventOf(block: string): ServerSentEvent {
   } catch (cause) {
     throw new ForeignAnswerError("an event is not JSON", { cause });
   }
-}
-
-const connectionsMax = 64;
-/** Answers that cannot have a body. */
-const bodiless = new Set([101, 204, 205, 304]);
-
-/** What this package uses of `fetch`, with certificates of one's own, which Node's has no place for. */
-function fetchOverTls(tls: TlsOptions): typeof fetch {
-  const agent = new Agent({ ...tls, keepAlive: true, maxSockets: connectionsMax });
-  return (input, init = {}) =>
-    new Promise((resolve, reject) => {
-      const { method = "GET", headers, body, signal } = init;
-      const sent = request(
-        new URL(String(input)),
-        {
-          agent,
-          method,
-          headers: Object.fromEntries(new Headers(headers)),
-          ...(signal ? { signal } : {}),
-        },
-        (incoming) => {
-          const { statusCode: status = 0, headersDistinct } = incoming;
-          const pairs = Object.entries(headersDistinct).flatMap(([name, values = []]) =>
-            values.map((value): [string, string] => [name, value]),
-          );
-          const isEmpty = bodiless.has(status);
-          if (isEmpty) incoming.resume();
-          const stream = isEmpty ? null : (Readable.toWeb(incoming) as ReadableStream<Uint8Array>);
-          resolve(new Response(stream, { status, headers: pairs }));
-        },
-      );
-      sent.on("error", reject);
-      if (body instanceof ReadableStream) {
-        pipeline(Readable.fromWeb(body as never), sent).catch(reject);
-      } else sent.end(typeof body === "string" ? body : undefined);
-    });
 }

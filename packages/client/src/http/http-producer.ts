@@ -2,6 +2,7 @@
 import { producer, textOf } from "@codeq/protocol/wire";
 import { type AskApi, call } from "../api-calls.ts";
 import type { OpenOptions, SessionListener } from "../session.ts";
+import { itemOf, taskEnd } from "./create-body.ts";
 import type { HttpApi } from "./http-api.ts";
 import { HttpSession, orRefused, type Talk } from "./http-session.ts";
 
@@ -53,7 +54,7 @@ async function create(tasks: readonly producer.CreateTask[], talk: Talk<Reply>):
   const trace = traceParent === "" ? {} : { traceparent: traceParent, tracestate: traceState };
   const mode = idempotencyMode === "" ? {} : { "codeq-idempotency-mode": idempotencyMode };
   const headers = { ...trace, ...mode };
-  const body = `{"tasks":[${tasks.map(itemOf).join(",")}]}`;
+  const body = `{"tasks":[${tasks.map((task) => itemOf(task, textOf(task.payload))).join(",")}]}`;
   const { results } = await orRefused(
     call((request) => talk.ask({ ...request, headers }), "POST /tasks/batch", { body }),
     (error) => ({ results: tasks.map(() => error) }),
@@ -69,31 +70,6 @@ async function create(tasks: readonly producer.CreateTask[], talk: Talk<Reply>):
   talk.reply({ case: "createAckBatch", value: { acks } });
 }
 
-function uniqueOf(task: producer.CreateTask): Record<string, string> {
-  const { uniqueKey: key, uniqueWhile, uniqueOn: on, uniqueFor, uniqueMaxWait: maxWait } = task;
-  return { key, while: uniqueWhile, on, for: uniqueFor, maxWait };
-}
-
-function itemOf(task: producer.CreateTask): string {
-  const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delaySeconds } = task;
-  const { tags, timeoutSeconds, ttlSeconds } = task;
-  const runAt = runAtMs === undefined ? "" : new Date(runAtMs).toISOString();
-  const fields = JSON.stringify({
-    command,
-    priority,
-    webhook,
-    maxAttempts,
-    idempotencyKey,
-    runAt,
-    delaySeconds,
-    tags: tags.length === 0 ? undefined : tags,
-    timeoutSeconds: timeoutSeconds === 0 ? undefined : timeoutSeconds,
-    ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
-    unique: task.uniqueKey === "" ? undefined : uniqueOf(task),
-  });
-  return `${fields.slice(0, -1)},"payload":${textOf(task.payload)}}`;
-}
-
 async function result(
   { taskId, waitSeconds }: producer.AwaitResult,
   talk: Talk<Reply>,
@@ -106,13 +82,8 @@ async function result(
     value.errorCode = answer.code;
     value.errorMessage = answer.error;
   } else {
-    const { result: found, task } = answer;
-    value.ok = true;
-    value.status = found.status;
-    value.resultJson = found.result === undefined ? "" : JSON.stringify(found.result);
-    value.error = found.error ?? "";
-    // An attempt that ended with a result did not come back, but it counts as an attempt.
-    value.attempts = (task.attempts ?? 0) + (task.lastKnownLocation === "DLQ_SET" ? 0 : 1);
+    const { json, ...end } = taskEnd(answer);
+    Object.assign(value, { ...end, ok: true, resultJson: json });
   }
   talk.reply({ case: "taskResult", value });
 }

@@ -66,7 +66,10 @@ const payloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 /** The JSON text of an input; throws when the schema of the task refuses it. */
 export async function payloadOf(definition: TaskDefinition, input: unknown): Promise<string> {
   const payload = jsonOf(definition, input);
-  if (payload.length * 3 > payloadBytesMax && Buffer.byteLength(payload) > payloadBytesMax) {
+  if (
+    payload.length * 3 > payloadBytesMax &&
+    new TextEncoder().encode(payload).length > payloadBytesMax
+  ) {
     const text = `the input of ${definition.name} has more than ${payloadBytesMax} bytes`;
     throw new CodeqError("payload_too_large", `${text}; store it elsewhere and send a reference`);
   }

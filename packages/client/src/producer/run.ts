@@ -1,5 +1,4 @@
 /** A task that was enqueued, and how to get its result. */
-import { type producer, textOf } from "@codeq/protocol/wire";
 import type { RunStatus, TaskExplanation } from "../api-types.ts";
 import type { RunArtifact } from "../artifact.ts";
 import { TaskFailedError } from "../codeq-error.ts";
@@ -79,7 +78,16 @@ export interface CancelOptions {
 
 type Cancel = (taskId: string, options: CancelOptions) => Promise<void>;
 
-type WaitForResult = (taskId: string, options: WaitOptions) => Promise<producer.TaskResult>;
+/** How a task ended, as the server says it. */
+export interface TaskEnd {
+  readonly status: string;
+  readonly error: string;
+  readonly attempts: number;
+  /** Empty without a result. */
+  readonly json: string;
+}
+
+type WaitForResult = (taskId: string, options: WaitOptions) => Promise<TaskEnd>;
 
 interface RunVerbs {
   readonly wait: WaitForResult;
@@ -109,7 +117,7 @@ export function createRun<Output>(
       if (result.status !== "COMPLETED") {
         throw new TaskFailedError(id, result.error, result.attempts);
       }
-      const output = outputFromJson(textOf(result.resultJson));
+      const output = outputFromJson(result.json);
       return (await parse(definition, output)) as Output;
     },
   };

@@ -301,8 +301,8 @@ test("files of a handler belong to the result, and the producer reads them", asy
   await server.runUntilIdle();
   assert.deepEqual(await run.result(), { rows: 1 });
   const [csv, stream] = await run.artifacts();
-  assert.equal(String(await csv?.content()), "a,b\n");
-  assert.equal(String(await stream?.content()), "one two");
+  assert.equal(await csv?.text(), "a,b\n");
+  assert.equal(new TextDecoder().decode(await stream?.content()), "one two");
   const file = await server.client.admin.artifact(run.id.slice(-8), "täble.csv");
   assert.equal(await new Response(file).text(), "a,b\n");
   const failed = await server.client.enqueue(report, { fails: true });

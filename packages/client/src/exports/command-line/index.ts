@@ -25,3 +25,4 @@ export {
   type Reply,
   redirectProblem,
 } from "../../http/http-core.ts";
+export { httpsFetch } from "../../http/https-fetch.ts";
