@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { gzipSync } from "node:zlib";
 import { task } from "@codeq/client";
-import { codeq, EnqueueManyError, TaskFailedError } from "@codeq/client/fetch";
+import { type CodeqError, codeq, EnqueueManyError, TaskFailedError } from "@codeq/client/fetch";
 import { build } from "esbuild";
 import { Child, root, temporaryDirectory } from "../e2e/server-process.ts";
 import { type RuntimeName, runtime } from "./runtimes.ts";
@@ -86,7 +86,7 @@ test("refusals come item by item, and are not tried again", async (t) => {
   await assert.rejects(client.enqueueMany(double, items), (error) => {
     assert.ok(error instanceof EnqueueManyError);
     assert.deepEqual(
-      error.outcomes.map((outcome) => (outcome.ok ? "stored" : outcome.error.code)),
+      error.outcomes.map((outcome) => (outcome.ok ? "stored" : (outcome.error as CodeqError).code)),
       ["stored", "idempotency_key_reused"],
     );
     return true;

@@ -16,7 +16,7 @@ function setup(...answers: readonly Answer[]) {
       asked.push(at);
       return answer();
     };
-    return { url, api: new HttpApi({ url, clock: systemClock, fetch: fetch as never, tls: {} }) };
+    return { url, api: new HttpApi({ url, clock: systemClock, fetch: fetch as never }) };
   });
   const servers = new Failover(places, failureOf);
   const signal = new AbortController().signal;

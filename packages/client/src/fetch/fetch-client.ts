@@ -3,7 +3,7 @@
  * Node's modules, such as Cloudflare Workers, Vercel Edge and browsers. What is sent again has the same idempotency
  * key, so that a task is stored once.
  */
-import { limits } from "@codeq/protocol";
+import { limits, type ReplyOf } from "@codeq/protocol";
 import { type AskApi, call } from "../api-calls.ts";
 import { artifactsOf } from "../artifact.ts";
 import { type Clock, systemClock } from "../clock.ts";
@@ -57,6 +57,8 @@ interface Creation {
   readonly signal: AbortSignal | undefined;
 }
 
+/** Of an answer: a task, or why it was refused. */
+type Item = ReplyOf<"POST /tasks/batch">["results"][number];
 type Created = { readonly id: string } | { readonly error: CodeqError };
 
 /** Made by `codeq` of `@codeq/client/fetch`. */
@@ -157,19 +159,18 @@ export class FetchClient {
     const [{ signal } = { signal: undefined }] = creations;
     const again = this.#again(timeoutMs, signal);
     do {
-      const results = await this.#ask({
-        path: "/tasks/batch",
-        method: "POST",
-        body: `{"tasks":[${open.map((index) => creations[index]?.body).join(",")}]}`,
-        signal,
+      const ask: AskApi = (request) => this.#ask({ ...request, signal });
+      const body = `{"tasks":[${open.map((index) => creations[index]?.body).join(",")}]}`;
+      const results: readonly (Item | CodeqError)[] = await call(ask, "POST /tasks/batch", {
+        body,
       }).then(
-        (answer) => (answer as { results: readonly object[] }).results,
+        (answer) => answer.results,
         (error: unknown) => {
           signal?.throwIfAborted();
           return open.map(() => asCodeqError(error, "unavailable"));
         },
       );
-      for (const [place, index] of open.entries()) created[index] = createdOf(results[place] ?? {});
+      for (const [place, index] of open.entries()) created[index] = createdOf(results[place]);
       open = open.filter((index) => {
         const each = created[index];
         return each !== undefined && "error" in each && each.error.retryable;
@@ -223,7 +224,7 @@ export class FetchClient {
     let tries = 0;
     return async () => {
       const most = Math.min(longestPauseMs, firstPauseMs * 2 ** tries);
-      const pauseMs = most / 2 + (most / 2) * Math.random();
+      const pauseMs = most / 2 + (most / 2) * random();
       tries += 1;
       if (clock.monotonicMs() + pauseMs > untilMs) return false;
       await new Promise<void>((resolve, reject) => {
@@ -268,7 +269,7 @@ async function creationOf(
   options: EnqueueOptions,
 ): Promise<Creation> {
   const payload = await payloadOf(definition, input);
-  const ownKey = `${limits.callKeyPrefix}${crypto.randomUUID()}`;
+  const ownKey = `${limits.callKeyPrefix}${uniqueId()}`;
   const fields = createFields(definition, options, { payload, ownKey, trace: undefined });
   const { timeout, signal } = options;
   const timeoutMs = timeout === undefined ? enqueueTimeoutMs : toMs(timeout, "timeout");
@@ -276,11 +277,23 @@ async function creationOf(
   return { body: itemOf(fields, payload), timeoutMs, signal };
 }
 
-function createdOf(result: object): Created {
+function createdOf(result: Item | CodeqError | undefined): Created {
   if (result instanceof CodeqError) return { error: result };
-  const { task, code, error } = result as { task?: { id: string }; code?: string; error?: string };
-  if (task !== undefined) return { id: task.id };
-  return { error: new CodeqError(code ?? "not_codeq", error ?? "the answer has no task") };
+  if (result === undefined)
+    return { error: new CodeqError("not_codeq", "the answer is too short") };
+  if ("task" in result) return { id: result.task.id };
+  return { error: new CodeqError(result.code, result.error) };
+}
+
+/** Chance from Web Crypto, which every runtime has. */
+function random(): number {
+  const [drawn = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return drawn / 2 ** 32;
+}
+
+function uniqueId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Not every runtime has an environment. */

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { task, useClient } from "../own-client.ts";
 import { Permanent } from "../worker/outcome.ts";
-import { type LosableResponse, testServer } from "./index.ts";
+import { fakeContext, type LosableResponse, testServer } from "./index.ts";
 
 const greet = task<{ name: string }, { text: string }>("greet");
 const count = task<number, number>("count");
@@ -29,6 +29,53 @@ test("tasks that enqueue themselves do it at the server of the test, until it is
   await server.advance("1h");
   assert.deepEqual(await run.result(), { text: "hello Grace" });
   mine[Symbol.dispose]();
+});
+
+test("what was enqueued can be looked at and expected, whatever became of it", async () => {
+  await using server = await testServer();
+  server.client.worker(greet.handle(({ name }) => ({ text: name })));
+  const long = "x".repeat(100_000);
+  const run = await server.client.enqueue(greet, { name: "Ada" }, { priority: 3, tags: ["a"] });
+  await run.result();
+  await server.advance("1s");
+  const delayed = await server.client.enqueue(greet, { name: long }, { delay: "1h" });
+  const [first, second, ...others] = await server.enqueued(greet);
+  assert.deepEqual(others, []);
+  const { id } = run;
+  const input = { name: "Ada" };
+  const fields = { priority: 3, tags: ["a"], runAt: undefined, status: "COMPLETED" };
+  assert.deepEqual(first, { id, input, ...fields });
+  assert.deepEqual([second?.id, second?.input], [delayed.id, { name: long }]);
+  assert.equal(Number(second?.runAt), server.now.getTime() + 3_600_000);
+  assert.equal((await server.expectEnqueued(greet, { name: "Ada" })).id, id);
+  const nested = task<{ to: { name: string; tags: string[] }; n: number }, void>("nested");
+  await server.client.enqueue(nested, { to: { name: "Ada", tags: ["x"] }, n: 1 });
+  await server.expectEnqueued(nested, { to: { name: "Ada" } });
+  await server.expectEnqueued(nested, { to: { tags: ["x"] }, n: 1 });
+  const wrong = [{ n: 2 }, { to: { tags: [] } }, { to: { tags: ["y"] } }, { to: { name: "" } }];
+  for (const each of wrong) {
+    await assert.rejects(server.expectEnqueued(nested, each), {
+      name: "AssertionError",
+      message: "no task nested was enqueued with this input; 1 task is there",
+    });
+  }
+});
+
+test("a handler can be called without a server, and what it does with its context is seen", async () => {
+  const handler = greet.handle(async ({ name }, ctx) => {
+    ctx.signal.throwIfAborted();
+    ctx.log(`greeting ${name}`);
+    ctx.progress(0.5, "half");
+    await ctx.artifact("a.txt", "hello");
+    return { text: `hello ${name} ${ctx.attempt} ${ctx.task}` };
+  });
+  const ctx = fakeContext({ attempt: 2, task: "greet" });
+  assert.deepEqual(await handler.call({ name: "Ada" }, ctx), { text: "hello Ada 2 greet" });
+  assert.deepEqual(ctx.logged, ["greeting Ada"]);
+  assert.deepEqual(ctx.progressed, [{ fraction: 0.5, note: "half" }]);
+  assert.deepEqual([...ctx.artifacts], [["a.txt", "hello"]]);
+  ctx.abort(new Error("stop"));
+  await assert.rejects(handler.call({ name: "Ada" }, ctx), /stop/);
 });
 
 test("a server with several shards does all of their tasks, and counts them together", async () => {

@@ -3,8 +3,10 @@
  * a clock that stands still until the test moves it. Clients of it need no port and never wait for
  * real time.
  */
+import { AssertionError } from "node:assert";
 import { type InProcessServer, openInProcess } from "@codeq/server";
 import { SimClock, SimRandom } from "@codeq/server/simulated";
+import type { AdminTask } from "../api-types.ts";
 import { Client, type ClientOptions } from "../client.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { CodeqError } from "../codeq-error.ts";
@@ -15,6 +17,7 @@ import { producerMethod } from "../producer/producer.ts";
 import type { Listen, Runtime } from "../runtime.ts";
 import type { Schedules } from "../schedules/schedules.ts";
 import type { SessionListener } from "../session.ts";
+import type { TaskType } from "../task.ts";
 import type { Transports } from "../transports.ts";
 import { TaskWorker, workerMethod } from "../worker/worker.ts";
 import type { Worker } from "../worker/worker-options.ts";
@@ -47,6 +50,17 @@ export interface PostedWebhook {
   readonly url: string;
   readonly taskId: string;
   readonly status: "COMPLETED" | "FAILED";
+}
+
+/** A task as it was enqueued. */
+export interface EnqueuedTask<Input> {
+  readonly id: string;
+  readonly input: Input;
+  readonly priority: number;
+  readonly tags: readonly string[];
+  /** When it may begin, while it is delayed. */
+  readonly runAt: Date | undefined;
+  readonly status: AdminTask["status"];
 }
 
 /** How far `runUntilIdle` may go. */
@@ -124,6 +138,53 @@ export class TestServer implements AsyncDisposable {
   counts(task: string | { readonly name: string }): TaskCounts {
     const name = (typeof task === "string" ? task : task.name).toLowerCase();
     return this.#server.counts().get(name) ?? { ready: 0, delayed: 0, leased: 0, dead: 0 };
+  }
+
+  /**
+   * The tasks of this name that were enqueued, oldest first, whatever has become of them.
+   *
+   * ```ts
+   * const [task] = await server.enqueued(greet);
+   * assert.deepEqual(task?.input, { name: "Ada" });
+   * ```
+   */
+  async enqueued<Input>(task: TaskType<Input, unknown>): Promise<EnqueuedTask<Input>[]> {
+    const { admin } = this.client;
+    const found: EnqueuedTask<Input>[] = [];
+    for await (const each of admin.tasks({ command: task.name }, { order: "oldest" })) {
+      // Lists leave out long payloads.
+      const payload = each.payload ?? (await admin.task(each.id)).task.payload ?? "null";
+      found.push({
+        id: each.id,
+        input: JSON.parse(payload),
+        priority: each.priority ?? 0,
+        tags: each.tags ?? [],
+        runAt: each.runAt === undefined ? undefined : new Date(each.runAt),
+        status: each.status,
+      });
+    }
+    return found;
+  }
+
+  /**
+   * Fails the test unless a task of this name was enqueued whose input has what is given here; fields that are not
+   * named may have any value. Gives the oldest task that matches.
+   *
+   * ```ts
+   * await server.expectEnqueued(greet, { name: "Ada" });
+   * ```
+   */
+  async expectEnqueued<Input>(
+    task: TaskType<Input, unknown>,
+    input: PartOf<NoInfer<Input>>,
+  ): Promise<EnqueuedTask<Input>> {
+    const all = await this.enqueued(task);
+    const found = all.find((each) => isPartOf(each.input, input));
+    if (found !== undefined) return found;
+    const many = all.length === 1 ? "1 task is" : `${all.length} tasks are`;
+    const message = `no task ${task.name} was enqueued with this input; ${many} there`;
+    const actual = all.map((each) => each.input);
+    throw new AssertionError({ message, actual, expected: [input], operator: "expectEnqueued" });
   }
 
   /** Lets time pass, with everything that becomes due on the way. */
@@ -240,6 +301,21 @@ export class TestServer implements AsyncDisposable {
     const text = `after ${inWords(withinMs)} unfinished tasks have no worker (${shown.join("; ")})`;
     throw new CodeqError("timeout", `${text}; start a worker with server.client.worker(...)`);
   }
+}
+
+/** Any part of an input. */
+export type PartOf<Input> = Input extends object
+  ? { readonly [Key in keyof Input]?: PartOf<Input[Key]> }
+  : Input;
+
+function isPartOf(actual: unknown, expected: unknown): boolean {
+  const isValue = typeof expected !== "object" || expected === null;
+  if (isValue || typeof actual !== "object" || actual === null) return Object.is(actual, expected);
+  if (Array.isArray(expected)) {
+    if (!Array.isArray(actual) || actual.length !== expected.length) return false;
+  }
+  const of = actual as Readonly<Record<string, unknown>>;
+  return Object.entries(expected).every(([key, value]) => isPartOf(of[key], value));
 }
 
 /** Turns in which nothing happens before everything counts as settled. */
