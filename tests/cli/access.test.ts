@@ -103,3 +103,71 @@ test("keys are made, used, listed and revoked", async (t) => {
   assert.equal(nothing.code, 2);
   assert.match(nothing.errors, /needs scopes or a role\n {2}next: .*--scopes create/);
 });
+
+test("a key is rotated: the new one may the same, and the old one works until it is revoked", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const made = JSON.parse(
+    (await cli.run("key", "create", "shop", "--scopes", "create", "--expires-in", "30d", "--json"))
+      .output,
+  );
+  const rotated = JSON.parse((await cli.run("key", "rotate", made.id, "--json")).output);
+  assert.notEqual(rotated.token, made.token);
+  assert.deepEqual([rotated.name, rotated.scopes], ["shop", ["codeq:create"]]);
+  const lifetime = ({ createdAt, expiresAt }: Readonly<Record<string, string>>): number =>
+    Math.round((Date.parse(expiresAt ?? "") - Date.parse(createdAt ?? "")) / 1000);
+  assert.equal(lifetime(rotated), lifetime(made));
+  for (const { token } of [made, rotated]) {
+    assert.equal((await world({ env: { CODEQ_TOKEN: token } }).run("enqueue", "order")).code, 0);
+  }
+  const last = await cli.run("key", "rotate", rotated.id, "--revoke");
+  assert.equal(last.code, 0, last.errors);
+  assert.match(last.errors, new RegExp(`${rotated.id} is revoked`));
+  const shop = world({ env: { CODEQ_TOKEN: rotated.token } });
+  assert.equal((await shop.run("enqueue", "order")).code, 7);
+  const unknown = await cli.run("key", "rotate", rotated.id);
+  assert.equal(unknown.code, 8);
+  assert.match(unknown.errors, /API key not found\n {2}next: codeq key list/);
+});
+
+test("the audit trail, workers and tenants are listed", async (t) => {
+  const operator = { token: "ops", subject: "ops", raw: { tenantId: "dev", roles: ["operator"] } };
+  const env = { PRODUCER_AUTH_CONFIG: JSON.stringify(operator), ALLOW_PRODUCER_AS_WORKER: "true" };
+  const { world, server } = await setup(t, { env });
+  const cli = world({ env: { CODEQ_TOKEN: "ops" } });
+  assert.equal((await cli.run("workers")).output, "no worker holds a lease or has a stream open\n");
+  assert.equal((await cli.run("tenants")).output, "no tenant has tasks\n");
+  await cli.run("key", "create", "shop", "--scopes", "create");
+  await cli.run("enqueue", "order");
+  const headers = { authorization: "Bearer ops", "content-type": "application/json" };
+  const claim = { method: "POST", headers, body: '{"commands":["order"]}' };
+  assert.equal((await fetch(`${server.url}/v1/codeq/tasks/claim`, claim)).status, 200);
+  const { workers } = JSON.parse((await cli.run("workers", "--json")).output);
+  assert.deepEqual(
+    workers.map(({ leases }: { leases: number }) => leases),
+    [1],
+  );
+  assert.match((await cli.run("workers")).output, /^WORKER +LEASES +STREAMS .*\n\S+ +1 +0 /);
+  assert.deepEqual(JSON.parse((await cli.run("tenants", "--json")).output).tenants.length, 1);
+  const audit = await cli.run("audit", "--action", "create_api_key");
+  assert.match(audit.output, /^TIME +ACTION .*\n\S+ +create_api_key +ok +1 .*shop: role none/);
+  assert.match((await cli.run("audit", "--outcome", "failed")).output, /^no audit records match/);
+  const wrong = await cli.run("audit", "--from", "monday");
+  assert.equal(wrong.code, 2);
+});
+
+test("what does not exist is answered with where to look for it", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const cases = [
+    [["jobs", "show", "none"], /codeq jobs list/],
+    [["topics", "get", "none"], /codeq topics list/],
+    [["schedules", "get", "none"], /codeq schedules list/],
+    [["get", "0".repeat(36)], /the task is in another tenant/],
+  ] as const;
+  for (const [argv, next] of cases) {
+    const { code, errors } = await cli.run(...argv);
+    assert.equal(code, 8, errors);
+    assert.match(errors, next);
+  }
+});

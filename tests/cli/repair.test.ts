@@ -172,6 +172,21 @@ test("a task that waits is moved, put off, run now, and given another priority a
   assert.match(refused.errors, /the task is not waiting: a worker holds it, or it has ended/);
 });
 
+test("failure groups with long errors in long queues fit a terminal", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const queue = "mail.".padEnd(100, "x");
+  await cli.run("enqueue", queue, "--max-attempts", "1");
+  const failing = ["--", "sh", "-c", `echo "no such host ${"y".repeat(200)}" >&2; exit 1`];
+  await cli.run("work", queue, "--max", "1", ...failing);
+  const terminal = world({ isTerminal: true, columns: 100, env: { NO_COLOR: "1" } });
+  const { output } = await terminal.run("dlq", "groups");
+  const [head = "", group = ""] = output.split("\n");
+  assert.match(head, /ERROR/);
+  assert.match(group, /no such ho.*…$/);
+  assert.ok(group.length <= 100, output);
+});
+
 test("failures are grouped, and one is tried again with another payload", async (t) => {
   const { world } = await setup(t);
   const cli = world();

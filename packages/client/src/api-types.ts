@@ -795,6 +795,84 @@ export interface WorkerExplanation {
   }[];
 }
 
+/**  */
+export interface ConnectedWorker {
+  readonly workerId: string;
+  readonly leases: number;
+  readonly oldestLeaseAt?: string | undefined;
+  readonly lastSeenAt?: string | undefined;
+  readonly streams: number;
+  readonly connectedAt?: string | undefined;
+  /** The `user-agent` of its newest stream. */
+  readonly client?: string | undefined;
+}
+
+/**  */
+export interface ApiKey {
+  readonly id: string;
+  readonly name: string;
+  readonly tenantId: string;
+  readonly role: "none" | "viewer" | "admin" | "operator";
+  readonly scopes: readonly string[];
+  readonly eventTypes: readonly string[];
+  readonly createdAt: string;
+  readonly createdBy: string;
+  readonly expiresAt?: string | undefined;
+  readonly lastUsedAt?: string | undefined;
+}
+
+/**  */
+export interface ApiKeyOptions {
+  /** A name for the key. */
+  readonly name: string;
+  /** What the key allows, such as `codeq:claim`. */
+  readonly scopes?: readonly string[] | undefined;
+  /** The commands of the key; empty or `*` for all. */
+  readonly eventTypes?: readonly string[] | undefined;
+  /** `none`, `viewer`, `admin` or `operator`. */
+  readonly role?: string | undefined;
+  /** RFC 3339 time: when the key expires; not together with expiresInSeconds. */
+  readonly expiresAt?: string | undefined;
+  /** Seconds until the key expires; 0 means never. */
+  readonly expiresInSeconds?: number | undefined;
+}
+
+/**  */
+export interface CreatedApiKey {
+  readonly id: string;
+  readonly name: string;
+  readonly tenantId: string;
+  readonly role: "none" | "viewer" | "admin" | "operator";
+  readonly scopes: readonly string[];
+  readonly eventTypes: readonly string[];
+  readonly createdAt: string;
+  readonly createdBy: string;
+  readonly expiresAt?: string | undefined;
+  readonly lastUsedAt?: string | undefined;
+  /** The key; it will not be shown again. */
+  readonly token: string;
+}
+
+/**  */
+export interface AuditRecord {
+  readonly id: string;
+  readonly time: string;
+  readonly action: string;
+  readonly target?: string | undefined;
+  readonly detail?: string | undefined;
+  readonly outcome: "ok" | "refused" | "failed";
+  readonly code?: string | undefined;
+  readonly tenantId?: string | undefined;
+  readonly subject?: string | undefined;
+  readonly homeTenantId?: string | undefined;
+  readonly issuedBy?: string | undefined;
+  readonly apiKeyId?: string | undefined;
+  readonly address?: string | undefined;
+  readonly requestId?: string | undefined;
+  readonly count?: number | undefined;
+  readonly lastTime?: string | undefined;
+}
+
 /** A bulk job as it is now. */
 export interface BulkJob {
   readonly id: string;

@@ -1,6 +1,7 @@
 /** The client library of codeQ: everything that producers and workers use. */
 
-export type { Admin, SeriesOptions } from "./admin/admin.ts";
+export type { Admin, AuditOptions, SeriesOptions } from "./admin/admin.ts";
+export type { AdminKeys } from "./admin/admin-keys.ts";
 export type {
   DeadLetters,
   TaskChanges,
@@ -14,10 +15,15 @@ export type {
   AddedNode,
   AdminResult,
   AdminTask,
+  ApiKey,
+  ApiKeyOptions,
   Artifact,
+  AuditRecord,
   BulkJob,
   BulkOptions,
   BulkOutcome,
+  ConnectedWorker,
+  CreatedApiKey,
   CreatedBackup,
   CreatedWebhookSecret,
   Deliveries,

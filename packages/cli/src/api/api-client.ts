@@ -242,17 +242,28 @@ const listsOf: Readonly<Record<string, string>> = {
     "the queue uses the settings of the server; codeq topics list shows the queues with a policy, codeq topics set makes one",
   job_not_found: "codeq jobs list shows the bulk jobs of the token's tenant",
   secret_not_found: "codeq webhooks secrets shows the secrets of the token's tenant",
+  schedule_not_found: "codeq schedules list shows those of the token's tenant",
+  artifact_not_found: "codeq artifacts list shows the files of a task",
   endpoint_not_found: "codeq webhooks endpoints shows the endpoints that fail",
 };
 
+const aboutTasks: ReadonlySet<string> = new Set([
+  "not_found",
+  "task_not_found",
+  "task_unknown",
+  "result_not_found",
+]);
+
 function notFoundAdvice(reply: Reply, baseUrl: string): string {
   const { text } = reply;
-  const advice = listsOf[codeIn(reply) ?? ""];
+  const code = codeIn(reply);
+  const advice = listsOf[code ?? ""];
   if (advice !== undefined) return advice;
   if (text.startsWith("404 page")) {
     return `check with codeq doctor that ${baseUrl} is a codeQ server and recent enough`;
   }
   if (text.includes("API key")) return "codeq key list shows the keys of the token's tenant";
+  if (!aboutTasks.has(code ?? "")) return "check the name or id and the token";
   return "the task is in another tenant, or its retention has ended; check the id and the token";
 }
 

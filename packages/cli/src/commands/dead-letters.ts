@@ -7,9 +7,9 @@ import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { readPayload, withPayload } from "../payload.ts";
-import { printable } from "../terminal/style.ts";
+import { fit, printable } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
-import { count, counted, localMoment } from "../terminal/units.ts";
+import { count, counted, duration } from "../terminal/units.ts";
 import { filterOf, isGiven, list as listTasks } from "./tasks.ts";
 
 type Body = BodyOf<"POST /admin/dead-letters/replay">;
@@ -33,18 +33,28 @@ export async function groups(call: Call): Promise<void> {
   const found = await failureGroups(asker(call), query);
   if (call.json) call.printJson({ groups: found });
   else if (found.length === 0) call.print("no failures");
-  else for (const line of tableLines(ofGroups, found, call.style)) call.print(line);
+  else {
+    const { isTerminal, columns } = call.host.output;
+    const width = isTerminal ? columns : Number.POSITIVE_INFINITY;
+    for (const line of tableLines(ofGroups(call.host.clock.nowMs()), found, call.style)) {
+      call.print(fit(line, width));
+    }
+  }
 }
 
 const textCharsMax = 60;
+const queuesCharsMax = 20;
 
-const ofGroups: readonly Column<ItemOf<"GET /admin/failure-groups">>[] = [
+const ofGroups = (nowMs: number): readonly Column<ItemOf<"GET /admin/failure-groups">>[] => [
   { title: "GROUP", show: ({ id }) => id },
   { title: "COUNT", align: "right", show: (group) => count(group.count) },
   { title: "DEAD", align: "right", show: ({ dlq }) => count(dlq) },
   { title: "STATE", show: ({ state }) => state },
-  { title: "LAST", show: ({ lastSeen }) => localMoment(lastSeen) },
-  { title: "QUEUES", show: ({ commands }) => commands.map(({ command }) => command).join(",") },
+  { title: "LAST", show: ({ lastSeen }) => `${duration(nowMs - Date.parse(lastSeen))} ago` },
+  {
+    title: "QUEUES",
+    show: ({ commands }) => fit(commands.map(({ command }) => command).join(","), queuesCharsMax),
+  },
   { title: "ERROR", show: ({ text }) => printable(text.slice(0, textCharsMax)) },
 ];
 

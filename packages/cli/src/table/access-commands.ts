@@ -92,7 +92,45 @@ export const accessCommands: readonly CommandRow[] = [
       ],
     },
     "key list": { about: "Lists the API keys of the token's tenant." },
+    "key rotate": {
+      about:
+        "Creates a key with the name, permissions and lifetime of another, and prints it once.",
+      details: ["The other key stays valid until it is revoked, so that clients can change first."],
+      arguments: [keyId],
+      options: [{ name: "revoke", about: "Revoke the other key at once." }],
+    },
     "key revoke": { about: "Revokes an API key immediately.", arguments: [keyId] },
+  }),
+  ...commandsOf({ group: "access" }, () => import("../commands/access/who.ts"), {
+    audit: {
+      about: "Lists what administrators did and who was refused, newest first.",
+      details: ["Needs an admin token, and covers the tenant of the token."],
+      options: [
+        { name: "from", value: "instant", about: "Only records at or after this time." },
+        { name: "to", value: "instant", about: "Only records before this time." },
+        {
+          name: "action",
+          value: "action",
+          about: "Only records of this action, such as create_api_key.",
+        },
+        {
+          name: "outcome",
+          value: "outcome",
+          choices: ["ok", "refused", "failed"],
+          about: "Only records with this outcome.",
+        },
+        { name: "limit", value: "number", about: "Number of records to show (default: 50)." },
+      ],
+      examples: [{ line: "audit --outcome refused", about: "who was refused" }],
+    },
+    workers: {
+      about: "Lists workers that hold leases or have a stream open.",
+      details: ["Needs an admin token, and covers the tenant of the token."],
+    },
+    tenants: {
+      about: "Lists the tenants that have tasks.",
+      details: ["Needs an operator token."],
+    },
   }),
   ...commandsOf(
     { group: "access", serverFlags: "accepted" },

@@ -36,6 +36,30 @@ test("tasks are found by a filter, over as many pages as there are", async () =>
   assert.equal((await admin.findTasks({ place: "dead" }, { limit: 1 })).total, 5);
 });
 
+test("keys are made, rotated and revoked, and the audit trail tells of them", async () => {
+  await using server = await testServer();
+  const { admin } = server.client;
+  const made = await admin.keys.create({ name: "shop", scopes: ["codeq:create"] });
+  const rotated = await admin.keys.rotate(made.id);
+  assert.deepEqual([rotated.name, rotated.scopes], [made.name, made.scopes]);
+  await admin.keys.revoke(made.id);
+  const listed = async (all: AsyncIterable<unknown>): Promise<unknown[]> => {
+    const found: unknown[] = [];
+    for await (const each of all) found.push(each);
+    return found;
+  };
+  const keys = (await listed(admin.keys.list())) as (typeof made)[];
+  assert.deepEqual(
+    keys.map(({ id }) => id),
+    [rotated.id],
+  );
+  const records = await listed(admin.audit({ action: "revoke_api_key", from: new Date(0) }));
+  assert.equal((records[0] as { target: string }).target, made.id);
+  assert.deepEqual(await listed(admin.workers()), []);
+  const refused = (error: CodeqError): boolean => error.code === "operator_only";
+  await assert.rejects(listed(admin.tenants()), refused);
+});
+
 test("a dead letter is looked at, replayed, and done", async () => {
   const { server, ids } = await setup(1);
   await using _ = server;

@@ -5,9 +5,11 @@ import { type AskApi, call, pages } from "../api-calls.ts";
 import type {
   AddedNode,
   AdminTask,
+  AuditRecord,
   BulkJob,
   BulkOptions,
   BulkOutcome,
+  ConnectedWorker,
   CreatedBackup,
   FailureGroup,
   HandedOff,
@@ -31,6 +33,7 @@ import type {
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
 import { TenantSubscriptions } from "../subscriptions/subscriptions.ts";
+import { AdminKeys } from "./admin-keys.ts";
 import type { DeadLetters, TaskChanges, TaskFilter, TaskPageOptions } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { CanaryOptions, JobOptions } from "./bulk-job.ts";
@@ -44,6 +47,17 @@ export interface SeriesOptions {
   readonly resolution?: "minute" | "hour" | undefined;
   /** Only so many of the latest minutes or hours, and without what is usual. */
   readonly last?: number | undefined;
+}
+
+/** Which audit records. */
+export interface AuditOptions {
+  /** Only records at or after this time. */
+  readonly from?: Date | string | undefined;
+  /** Only records before this time. */
+  readonly to?: Date | string | undefined;
+  /** Only records of this action, such as `create_api_key`. */
+  readonly action?: string | undefined;
+  readonly outcome?: "ok" | "refused" | "failed" | undefined;
 }
 
 /** Reads a file below `/v1/codeq`. */
@@ -65,6 +79,8 @@ export class Admin {
   readonly webhooks: AdminWebhooks;
   /** All subscriptions of the tenant. */
   readonly subscriptions: TenantSubscriptions;
+  /** API keys of the tenant. */
+  readonly keys: AdminKeys;
   readonly #api: AskApi;
   readonly #download: DownloadAsAdmin;
 
@@ -73,12 +89,28 @@ export class Admin {
     this.#api = api;
     this.#download = download;
     this.webhooks = new AdminWebhooks(api);
+    this.keys = new AdminKeys(api);
     this.subscriptions = new TenantSubscriptions(api, "admin");
   }
 
   /** The settings that the server runs with, and where each comes from; for operators. */
   async settings(): Promise<readonly ServerSetting[]> {
     return (await call(this.#api, "GET /admin/settings")).settings;
+  }
+
+  /** What administrators did and who was refused, the newest first. */
+  audit(options: AuditOptions = {}): AsyncGenerator<AuditRecord, void, undefined> {
+    return pages(this.#api, "GET /admin/audit", withTexts(options));
+  }
+
+  /** Workers that hold leases or have a stream open. */
+  workers(): AsyncGenerator<ConnectedWorker, void, undefined> {
+    return pages(this.#api, "GET /admin/workers");
+  }
+
+  /** The tenants that have tasks; for operators. */
+  tenants(): AsyncGenerator<string, void, undefined> {
+    return tenants(this.#api);
   }
 
   /** All tasks that match, page after page. */
@@ -378,6 +410,16 @@ export class Admin {
    */
   async repairCluster(options: RepairOptions = {}): Promise<readonly RepairedLog[]> {
     return (await call(this.#api, "POST /admin/cluster/repair", { body: options })).logs;
+  }
+}
+
+/** Not an endpoint with pages like those of `pages`: the next page begins after the last name. */
+export async function* tenants(ask: AskApi): AsyncGenerator<string, void, undefined> {
+  for (let after = "", isMore = true; isMore; ) {
+    const page = await call(ask, "GET /admin/tenants", { query: { after } });
+    yield* page.tenants;
+    isMore = page.hasMore;
+    after = page.tenants.at(-1) ?? after;
   }
 }
 

@@ -1,6 +1,6 @@
-import { apiKeys } from "./api-keys.ts";
+import { ApiKey, apiKeys, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 import { Artifact, artifacts } from "./artifacts.ts";
-import { audit } from "./audit.ts";
+import { AuditRecord, audit } from "./audit.ts";
 import { Backup, backups } from "./backups.ts";
 import { AddedNode, cluster, HandedOff, RemovedNode, RepairBody, RepairedLog } from "./cluster.ts";
 import { BulkOptions, BulkOutcome, deadLetters } from "./dead-letters.ts";
@@ -49,7 +49,7 @@ import {
   webhooks,
 } from "./webhooks.ts";
 import { work } from "./work.ts";
-import { workers } from "./workers.ts";
+import { Worker, workers } from "./workers.ts";
 
 export {
   type Endpoint,
@@ -184,6 +184,11 @@ export const client = {
   RunEvent: TaskEvent,
   TaskExplanation,
   WorkerExplanation,
+  ConnectedWorker: Worker,
+  ApiKey,
+  ApiKeyOptions: CreateApiKeyBody,
+  CreatedApiKey,
+  AuditRecord,
   BulkJob: Job,
   BulkOptions,
   BulkOutcome,

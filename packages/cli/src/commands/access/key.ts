@@ -1,5 +1,5 @@
 /** `key`: API keys of the token's tenant. The text of a key is shown once, when it is created. */
-import type { ItemOf } from "@codeq/client/command-line";
+import { type ItemOf, type ReplyOf, rotateKey } from "@codeq/client/command-line";
 import * as contract from "../../api/contract-commands.ts";
 import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
@@ -19,9 +19,24 @@ export async function create(call: Call): Promise<void> {
     );
   }
   const body = { ...wanted, name: call.word(0), scopes: scopesOf(options.list("scopes")) };
-  const { text, value } = await contract.ask(call, "POST /admin/keys", { body });
-  call.print(call.json ? text : value.token);
-  call.note(`key ${value.id} created; copy it now, it will not be shown again`);
+  printKey(call, (await contract.ask(call, "POST /admin/keys", { body })).value);
+}
+
+export async function rotate(call: Call): Promise<void> {
+  const old = call.word(0);
+  printKey(call, await rotateKey(contract.asker(call), old));
+  if (!call.options.has("revoke")) {
+    call.note(`${old} stays valid; when nothing uses it any more, run codeq key revoke ${old}`);
+    return;
+  }
+  await contract.ask(call, "DELETE /admin/keys/:id", { params: { id: old } });
+  call.note(`${old} is revoked`);
+}
+
+function printKey(call: Call, key: ReplyOf<"POST /admin/keys">): void {
+  if (call.json) call.printJson(key);
+  else call.print(key.token);
+  call.note(`key ${key.id} created; copy it now, it will not be shown again`);
 }
 
 /** `claim` is short for `codeq:claim`. */

@@ -11,6 +11,8 @@ export {
   type WireOf,
 } from "@codeq/protocol";
 export { api, type Endpoint, type Health, type Shape } from "@codeq/protocol/api";
+export { tenants } from "../../admin/admin.ts";
+export { rotateKey } from "../../admin/admin-keys.ts";
 export { failureGroups } from "../../admin/failure-groups.ts";
 export { type AskApi, eachPage, type Page, pageIn } from "../../api-calls.ts";
 export { Failover } from "../../failover.ts";
