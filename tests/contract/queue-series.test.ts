@@ -147,3 +147,23 @@ test("a queue says how many workers ask for its tasks", async (t) => {
   await Promise.all(waiting);
   assert.deepEqual(await asking(), { asked: 0, other: 0 });
 });
+
+test("a point has how long tasks waited and how long their attempts ran", async (t) => {
+  const server = await setup(t);
+  for (const waitMs of [1000, 1000, 16_000]) {
+    const id = await server.create({ command: "mail" });
+    await server.clock.advance(waitMs);
+    assert.equal((await server.claim({ commands: ["mail"] })).id, id);
+    await server.clock.advance(4000);
+    await server.complete(id);
+  }
+  await nextMinute(server);
+  const { points } = await series(server, "/admin/queues/mail/series");
+  const [{ waitP50Seconds, waitP99Seconds, runP50Seconds, runP99Seconds }] = points;
+  assert.deepEqual([waitP50Seconds, waitP99Seconds], [0.86, 14]);
+  assert.deepEqual([runP50Seconds, runP99Seconds], [3.4, 3.4]);
+  await server.create({ command: "mail" });
+  await nextMinute(server);
+  const idle = (await series(server, "/admin/queues/mail/series")).points.at(-1);
+  assert.equal(idle.waitP50Seconds, undefined);
+});

@@ -10,6 +10,7 @@ const promised = [
   ...["test-server"],
   ...["dev", "serve", "init", "enqueue", "get", "result", "work", "queues", "top", "tail"],
   ...["nack", "abandon", "heartbeat", "token show", "token verify", "token decode", "token create"],
+  ...["audit", "workers", "tenants", "key rotate"],
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
   ...["keys create", "keys list", "keys revoke", "salvage"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],

@@ -137,6 +137,14 @@ export interface QueueSeries {
     readonly inProgress: number;
     readonly dlq: number;
     readonly oldestSeconds?: number | undefined;
+    /** The median of the time from ready to claimed, within a fifth, of the tasks that were claimed. */
+    readonly waitP50Seconds?: number | undefined;
+    /** Its 99th percentile. */
+    readonly waitP99Seconds?: number | undefined;
+    /** The median of the time that attempts took, within a fifth, of the attempts that ended. */
+    readonly runP50Seconds?: number | undefined;
+    /** Its 99th percentile. */
+    readonly runP99Seconds?: number | undefined;
   }[];
   readonly usual: readonly {
     readonly hour: number;

@@ -3,14 +3,18 @@ import type { ReplyOf } from "@codeq/protocol";
 import { ask, callOf, tenant } from "../api.ts";
 import { type Answer, useAnswer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
-import { failureShare, type Rates } from "./queues.ts";
+import { failureShare } from "./queues.ts";
 
-/** Per second. */
-export interface RatePoint {
+/** Rates per second, and the times of the slowest minute or hour of the step; undefined without any. */
+export interface SeriesPoint {
   readonly atMs: number;
   readonly enqueued: number;
   readonly completed: number;
   readonly failed: number;
+  readonly waitP50Ms: number | undefined;
+  readonly waitP99Ms: number | undefined;
+  readonly runP50Ms: number | undefined;
+  readonly runP99Ms: number | undefined;
 }
 
 type Series = ReplyOf<"GET /admin/series">;
@@ -26,7 +30,7 @@ const steps: Readonly<
 };
 
 /** The rates of one queue; of all queues without a name. */
-export function useSeries(range: Range, queue = ""): Answer<readonly RatePoint[]> {
+export function useSeries(range: Range, queue = ""): Answer<readonly SeriesPoint[]> {
   const { resolution } = steps[range];
   const query = { resolution };
   const request =
@@ -85,18 +89,25 @@ export function useUsual():
 
 /** Evenly spaced up to the last whole step, per second. */
 export function pointsOf(
-  { points }: { readonly points: readonly (Rates & { readonly at: string })[] },
+  { points }: Pick<Series, "points">,
   range: Range,
   nowMs: number,
-): RatePoint[] {
+): SeriesPoint[] {
   const { stepMs, count } = steps[range];
   const end = Math.floor(nowMs / stepMs) * stepMs;
-  const found = Array.from({ length: count }, (_, index) => ({
-    atMs: end - (count - 1 - index) * stepMs,
-    enqueued: 0,
-    completed: 0,
-    failed: 0,
-  }));
+  const found = Array.from(
+    { length: count },
+    (_, index): Writable<SeriesPoint> => ({
+      atMs: end - (count - 1 - index) * stepMs,
+      enqueued: 0,
+      completed: 0,
+      failed: 0,
+      waitP50Ms: undefined,
+      waitP99Ms: undefined,
+      runP50Ms: undefined,
+      runP99Ms: undefined,
+    }),
+  );
   for (const point of points) {
     const index = count - 1 - (end - Math.floor(Date.parse(point.at) / stepMs) * stepMs) / stepMs;
     const slot = found[index];
@@ -104,6 +115,16 @@ export function pointsOf(
     slot.enqueued += point.enqueued / (stepMs / 1000);
     slot.completed += point.completed / (stepMs / 1000);
     slot.failed += (point.failed + point.retried) / (stepMs / 1000);
+    slot.waitP50Ms = slower(slot.waitP50Ms, point.waitP50Seconds);
+    slot.waitP99Ms = slower(slot.waitP99Ms, point.waitP99Seconds);
+    slot.runP50Ms = slower(slot.runP50Ms, point.runP50Seconds);
+    slot.runP99Ms = slower(slot.runP99Ms, point.runP99Seconds);
   }
   return found;
+}
+
+type Writable<Point> = { -readonly [Name in keyof Point]: Point[Name] };
+
+function slower(ms: number | undefined, seconds: number | undefined): number | undefined {
+  return seconds === undefined ? ms : Math.max(ms ?? 0, seconds * 1000);
 }

@@ -6,7 +6,7 @@ import { callOf } from "../api.ts";
 import { count, duration, plural, rate, share } from "../format.ts";
 import { useFailures } from "../model/failures.ts";
 import { failureShare, isUnserved, type QueueRow, useQueues } from "../model/queues.ts";
-import { type Range, useSeries } from "../model/series.ts";
+import { type Range, type SeriesPoint, useSeries } from "../model/series.ts";
 import { listCall } from "../model/tasks.ts";
 import { ActionDialog, Effects, openDialog } from "../overlays/dialog.tsx";
 import {
@@ -25,7 +25,7 @@ import {
   WorkerName,
 } from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
-import { DepthBar, QueueTrend, RateChart, RateLegend } from "../parts/charts.tsx";
+import { DepthBar, QueueTrend, RateChart, TimeChart } from "../parts/charts.tsx";
 import { Choices, TextField } from "../parts/fields.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { type Column, num } from "../parts/tables.tsx";
@@ -382,16 +382,35 @@ export function RatePanel({ queue }: { readonly queue: string }): JSX.Element {
     />
   );
   return (
-    <Panel title="Tasks per second" id="rates" actions={choices}>
+    <Panel
+      title={queue === "" ? "Tasks per second" : "Tasks per second and times"}
+      id="rates"
+      actions={choices}
+    >
       {data === undefined ? (
         <Pending error={error} />
       ) : (
         <div class="panel-body">
-          <RateLegend last={data.at(-1)} />
           <RateChart points={data} />
+          {queue === "" ? null : <QueueTimes points={data} />}
         </div>
       )}
     </Panel>
+  );
+}
+
+function QueueTimes({ points }: { readonly points: readonly SeriesPoint[] }): JSX.Element {
+  return (
+    <div class="cols c-6-6">
+      <section aria-label="Waiting time">
+        <h3>Waiting until a worker claims the task</h3>
+        <TimeChart of="wait" points={points} />
+      </section>
+      <section aria-label="Running time">
+        <h3>Running, an attempt</h3>
+        <TimeChart of="run" points={points} />
+      </section>
+    </div>
   );
 }
 

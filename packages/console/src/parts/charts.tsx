@@ -1,117 +1,165 @@
 /** Small SVG charts in the colours of the theme, with a description for screen readers. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { count, rate } from "../format.ts";
+import { count, duration, rate } from "../format.ts";
 import type { QueueRow } from "../model/queues.ts";
-import { type RatePoint, useTrend } from "../model/series.ts";
+import { type SeriesPoint, useTrend } from "../model/series.ts";
 
 const height = 240;
 const left = 44;
 const bottom = 20;
 const top = 12;
 
-/** Tasks per second over time: enqueued dashed, completed solid, failed attempts as bars; from zero. */
-export function RateChart({ points }: { readonly points: readonly RatePoint[] }): JSX.Element {
+interface Curve<Point> {
+  readonly name: string;
+  /** A dashed line, a line with an area below, or bars. */
+  readonly look: "in" | "out" | "fail";
+  /** Undefined where there was nothing to measure. */
+  readonly value: (point: Point) => number | undefined;
+}
+
+interface ChartProps<Point> {
+  readonly points: readonly Point[];
+  readonly curves: readonly Curve<Point>[];
+  readonly show: (value: number) => string;
+  /** For screen readers, before the last values. */
+  readonly label: string;
+}
+
+/** Values over time, from zero, with a legend that has the last values. */
+function Chart<Point extends { readonly atMs: number }>(props: ChartProps<Point>): JSX.Element {
+  const { points, curves, show, label } = props;
   const { element, width } = useWidth(240);
   const [at, setAt] = useState<number>();
   const most = niceMax(
-    Math.max(...points.flatMap((each) => [each.enqueued, each.completed, each.failed])),
+    Math.max(...points.flatMap((each) => curves.map(({ value }) => value(each) ?? 0))),
   );
   const plot = { width: width - left, height: height - bottom - top };
   const x = (index: number): number => left + (index / Math.max(1, points.length - 1)) * plot.width;
   const y = (value: number): number => top + plot.height - (value / most) * plot.height;
-  const line = (of: (point: RatePoint) => number): string =>
-    points
-      .map(
-        (point, index) =>
-          `${index === 0 ? "M" : "L"}${x(index).toFixed(1)} ${y(of(point)).toFixed(1)}`,
-      )
-      .join("");
   const bar = plot.width / Math.max(1, points.length);
   const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => most * part);
   const hovered = at === undefined ? undefined : points[at];
-  const last = points.at(-1);
-  const label =
-    last === undefined
-      ? "No data"
-      : `Tasks per second; now ${rate(last.enqueued)} enqueued, ${rate(last.completed)} completed, ${rate(last.failed)} failed attempts`;
+  const shown = (value: number | undefined): string => (value === undefined ? "–" : show(value));
+  const last = curves.map(({ name, value }) => `${name} ${shown(lastOf(points, value))}`);
   return (
-    <div class="chart" ref={element}>
-      <svg
-        height={height}
-        viewBox={`0 0 ${width} ${height}`}
-        role="img"
-        aria-label={label}
-        onMouseMove={(event) => {
-          const box = event.currentTarget.getBoundingClientRect();
-          const index = Math.round(
-            ((event.clientX - box.left - left) / plot.width) * (points.length - 1),
-          );
-          setAt(Math.max(0, Math.min(points.length - 1, index)));
-        }}
-        onMouseLeave={() => setAt(undefined)}
-      >
-        {marks.map((value) => (
-          <g key={value}>
-            <line
-              class="grid"
-              x1={left}
-              x2={width}
-              y1={Math.round(y(value))}
-              y2={Math.round(y(value))}
-            />
-            <text x={left - 8} y={y(value) + 4} text-anchor="end">
-              {Number(value.toPrecision(2)).toLocaleString("en-US")}
+    <>
+      <Legend points={points} curves={curves} shown={shown} />
+      <div class="chart" ref={element}>
+        <svg
+          height={height}
+          viewBox={`0 0 ${width} ${height}`}
+          role="img"
+          aria-label={`${label}: ${last.join(", ")}`}
+          onMouseMove={(event) => {
+            const box = event.currentTarget.getBoundingClientRect();
+            const index = Math.round(
+              ((event.clientX - box.left - left) / plot.width) * (points.length - 1),
+            );
+            setAt(Math.max(0, Math.min(points.length - 1, index)));
+          }}
+          onMouseLeave={() => setAt(undefined)}
+        >
+          {marks.map((value) => (
+            <g key={value}>
+              <line
+                class="grid"
+                x1={left}
+                x2={width}
+                y1={Math.round(y(value))}
+                y2={Math.round(y(value))}
+              />
+              <text x={left - 8} y={y(value) + 4} text-anchor="end">
+                {show(value)}
+              </text>
+            </g>
+          ))}
+          {[0, 0.5, 1].map((part) => (
+            <text
+              key={part}
+              x={left + part * plot.width}
+              y={height - 2}
+              text-anchor={part === 0 ? "start" : part === 1 ? "end" : "middle"}
+            >
+              {clock(points[Math.round(part * (points.length - 1))]?.atMs)}
             </text>
-          </g>
-        ))}
-        {[0, 0.5, 1].map((part) => (
-          <text
-            key={part}
-            x={left + part * plot.width}
-            y={height - 2}
-            text-anchor={part === 0 ? "start" : part === 1 ? "end" : "middle"}
+          ))}
+          {curves.map((curve) => (
+            <Drawn key={curve.name} curve={curve} points={points} bar={bar} x={x} y={y} />
+          ))}
+          {at === undefined || hovered === undefined ? null : (
+            <line class="cross" x1={x(at)} x2={x(at)} y1={top} y2={top + plot.height} />
+          )}
+        </svg>
+        {at === undefined || hovered === undefined ? null : (
+          <div
+            class="tip float"
+            style={{ left: `${Math.min(x(at) + 12, width - 160)}px`, top: "24px" }}
           >
-            {clock(points[Math.round(part * (points.length - 1))]?.atMs)}
-          </text>
-        ))}
-        {points.map((point, index) =>
-          point.failed === 0 ? null : (
+            <b>{clock(hovered.atMs)}</b>
+            {curves.map(({ name, value }) => (
+              <div key={name}>
+                <span>{name}</span>
+                <b>{shown(value(hovered))}</b>
+              </div>
+            ))}
+          </div>
+        )}
+      </div>
+    </>
+  );
+}
+
+function lastOf<Point>(points: readonly Point[], value: Curve<Point>["value"]): number | undefined {
+  const last = points.at(-1);
+  return last === undefined ? undefined : value(last);
+}
+
+interface DrawnProps<Point> {
+  readonly curve: Curve<Point>;
+  readonly points: readonly Point[];
+  /** The width of a bar. */
+  readonly bar: number;
+  readonly x: (index: number) => number;
+  readonly y: (value: number) => number;
+}
+
+function Drawn<Point>({ curve, points, bar, x, y }: DrawnProps<Point>): JSX.Element {
+  const found = points.flatMap((point, index) => {
+    const value = curve.value(point);
+    return value === undefined ? [] : [{ x: x(index), y: y(value), value }];
+  });
+  if (curve.look === "fail") {
+    return (
+      <>
+        {found.map(({ x: middle, y: above, value }) =>
+          value === 0 ? null : (
             <rect
-              key={point.atMs}
+              key={middle}
               class="s-fail"
-              x={x(index) - bar / 2}
-              y={y(point.failed)}
+              x={middle - bar / 2}
+              y={above}
               width={Math.max(1, bar - 1)}
-              height={y(0) - y(point.failed)}
+              height={y(0) - above}
             />
           ),
         )}
-        <path
-          class="a-out"
-          d={`${line((each) => each.completed)}L${width} ${y(0)}L${left} ${y(0)}Z`}
-        />
-        <path class="s-in" d={line((each) => each.enqueued)} />
-        <path class="s-out" d={line((each) => each.completed)} />
-        {at === undefined || hovered === undefined ? null : (
-          <line class="cross" x1={x(at)} x2={x(at)} y1={top} y2={top + plot.height} />
-        )}
-      </svg>
-      {at === undefined || hovered === undefined ? null : (
-        <div
-          class="tip float"
-          style={{ left: `${Math.min(x(at) + 12, width - 160)}px`, top: "24px" }}
-        >
-          <b>{clock(hovered.atMs)}</b>
-          {curves.map(({ name, value }) => (
-            <div key={name}>
-              <span>{name}</span>
-              <b>{rate(value(hovered))}/s</b>
-            </div>
-          ))}
-        </div>
+      </>
+    );
+  }
+  // A point that stands alone is a dot.
+  const line = found
+    .map((point, index) => `${index === 0 ? "M" : "L"}${point.x.toFixed(1)} ${point.y.toFixed(1)}`)
+    .concat(found.length === 1 ? ["h0"] : [])
+    .join("");
+  const [first, last] = [found.at(0), found.at(-1)];
+  return (
+    <>
+      {curve.look === "in" || first === undefined || last === undefined ? null : (
+        <path class="a-out" d={`${line}L${last.x} ${y(0)}L${first.x} ${y(0)}Z`} />
       )}
-    </div>
+      <path class={`s-${curve.look}`} d={line} stroke-linecap="round" />
+    </>
   );
 }
 
@@ -142,24 +190,57 @@ function niceMax(value: number): number {
   return ([1, 2, 4, 5, 8, 10].find((step) => step * power >= value) ?? 10) * power;
 }
 
-export function RateLegend({ last }: { readonly last: RatePoint | undefined }): JSX.Element {
+function Legend<Point>({
+  points,
+  curves,
+  shown,
+}: Pick<ChartProps<Point>, "points" | "curves"> & {
+  readonly shown: (value: number | undefined) => string;
+}): JSX.Element {
   return (
     <div class="legend row wrap">
       {curves.map(({ name, look, value }) => (
         <span key={name}>
-          <i class={`key ${look}`} />
-          {name} <b>{rate(last === undefined ? 0 : value(last))}</b>
+          <i class={`key k-${look}`} />
+          {name} <b>{shown(lastOf(points, value))}</b>
         </span>
       ))}
     </div>
   );
 }
 
-const curves = [
-  { name: "Enqueued", look: "k-in", value: ({ enqueued }: RatePoint) => enqueued },
-  { name: "Completed", look: "k-out", value: ({ completed }: RatePoint) => completed },
-  { name: "Failed attempts", look: "k-fail", value: ({ failed }: RatePoint) => failed },
-] as const;
+const rates: readonly Curve<SeriesPoint>[] = [
+  { name: "Failed attempts", look: "fail", value: ({ failed }) => failed },
+  { name: "Enqueued", look: "in", value: ({ enqueued }) => enqueued },
+  { name: "Completed", look: "out", value: ({ completed }) => completed },
+];
+
+export function RateChart({ points }: { readonly points: readonly SeriesPoint[] }): JSX.Element {
+  return <Chart points={points} curves={rates} show={rate} label="Tasks per second; now" />;
+}
+
+const times = {
+  wait: [
+    { name: "99th percentile", look: "in", value: ({ waitP99Ms }) => waitP99Ms },
+    { name: "Median", look: "out", value: ({ waitP50Ms }) => waitP50Ms },
+  ],
+  run: [
+    { name: "99th percentile", look: "in", value: ({ runP99Ms }) => runP99Ms },
+    { name: "Median", look: "out", value: ({ runP50Ms }) => runP50Ms },
+  ],
+} as const satisfies Readonly<Record<string, readonly Curve<SeriesPoint>[]>>;
+
+/** How long tasks waited for a worker, or how long their attempts took. */
+export function TimeChart({
+  of,
+  points,
+}: {
+  readonly of: keyof typeof times;
+  readonly points: readonly SeriesPoint[];
+}): JSX.Element {
+  const label = of === "wait" ? "Time until a worker claims a task" : "Time that an attempt takes";
+  return <Chart points={points} curves={times[of]} show={duration} label={label} />;
+}
 
 interface SparklineProps {
   readonly values: readonly number[];

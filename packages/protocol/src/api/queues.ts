@@ -113,6 +113,16 @@ export const Series = object(
         ...TaskFlow.fields,
         ...places,
         oldestSeconds: decimal("", { isOptional: true }),
+        waitP50Seconds: decimal(
+          "The median of the time from ready to claimed, within a fifth, of the tasks that were claimed.",
+          { isOptional: true },
+        ),
+        waitP99Seconds: decimal("Its 99th percentile.", { isOptional: true }),
+        runP50Seconds: decimal(
+          "The median of the time that attempts took, within a fifth, of the attempts that ended.",
+          { isOptional: true },
+        ),
+        runP99Seconds: decimal("Its 99th percentile.", { isOptional: true }),
       }),
     ),
     usual: list(object({ hour: whole("", { min: 0, max: 23 }), ...TaskFlow.fields })),

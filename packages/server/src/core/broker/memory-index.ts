@@ -27,10 +27,11 @@ export class MemoryIndex {
   }
 
   /** Applies a change; returns the queue that the task is in now. */
-  apply({ before, after, because }: Change): QueueState {
+  apply(change: Change): QueueState {
+    const { before, after, because } = change;
     const queue = this.queueOf((after ?? before) as Task);
     if (because === "edited") {
-      this.#edit(queue, before as Task, after as Task);
+      this.#edit(queue, change);
       return queue;
     }
     if (because === "attached") {
@@ -43,19 +44,20 @@ export class MemoryIndex {
     }
     if (before !== undefined) this.#leave(queue, before, because);
     if (after !== undefined) this.#enter(queue, after);
-    this.queues.flows.count(queue.flow, because, after);
+    this.queues.flows.count(queue.flow, change);
     this.onMoved?.(queue);
     return queue;
   }
 
   /** An edit may move a task to another queue; a task that keeps its turn stays where it is. */
-  #edit(queue: QueueState, before: Task, after: Task): void {
+  #edit(queue: QueueState, change: Change): void {
+    const [before, after] = [change.before as Task, change.after as Task];
     const from = this.queueOf(before);
     if (from !== queue || before.place !== after.place) {
       this.#leave(from, before, "edited");
       this.#enter(queue, after);
     }
-    for (const each of new Set([from, queue])) this.queues.flows.count(each.flow, "edited", after);
+    for (const each of new Set([from, queue])) this.queues.flows.count(each.flow, change);
     // The payload may have another size.
     this.onMoved?.(from);
     if (from !== queue) this.onMoved?.(queue);

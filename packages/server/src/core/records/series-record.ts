@@ -18,7 +18,17 @@ export interface SeriesName {
   readonly last?: number | undefined;
 }
 
-export interface SeriesPoint {
+/** Counts by bucket; without an entry behind the last bucket that counts anything. */
+export type Buckets = readonly number[];
+
+export interface Times {
+  /** From the moment at which a task became ready until a worker claimed it. */
+  readonly waits: Buckets;
+  /** From the claim until the attempt ended, however it ended. */
+  readonly runs: Buckets;
+}
+
+export interface SeriesPoint extends Times {
   readonly number: number;
   readonly enqueued: number;
   readonly completed: number;
@@ -53,8 +63,10 @@ const names = [
   "oldestMs",
 ] as const;
 
+/** Numbers, and behind them the buckets of both times. */
 export function writeOfPoint(of: SeriesName, point: SeriesPoint): RecordWrite {
-  return put(keyOf(of, point.number), names.map((name) => Math.round(point[name])).join(" "));
+  const counts = names.map((name) => Math.round(point[name])).join(" ");
+  return put(keyOf(of, point.number), `${counts} ${point.waits.join()} ${point.runs.join()}`);
 }
 
 export function removalOfPoint(of: SeriesName, { number }: SeriesPoint): RecordWrite {
@@ -63,10 +75,22 @@ export function removalOfPoint(of: SeriesName, { number }: SeriesPoint): RecordW
 
 /** Undefined when the text is not a valid point. */
 export function decodePoint(number: string, text: string): SeriesPoint | undefined {
-  const values = text.split(" ").map(Number);
-  if (values.length !== names.length || !values.every(Number.isSafeInteger)) return undefined;
+  const cells = text.split(" ");
+  const [values, waits, runs] = [
+    cells.slice(0, names.length).map(Number),
+    bucketsIn(cells[names.length]),
+    bucketsIn(cells[names.length + 1]),
+  ];
+  if (cells.length !== names.length + 2 || waits === undefined || runs === undefined)
+    return undefined;
+  if (!values.every(Number.isSafeInteger)) return undefined;
   const fields = Object.fromEntries(names.map((name, at) => [name, values[at]]));
-  return { number: Number.parseInt(number, 16), ...fields } as SeriesPoint;
+  return { number: Number.parseInt(number, 16), ...fields, waits, runs } as SeriesPoint;
+}
+
+function bucketsIn(text = ""): Buckets | undefined {
+  const counts = text === "" ? [] : text.split(",").map(Number);
+  return counts.every(Number.isSafeInteger) ? counts : undefined;
 }
 
 function keyOf({ name, tenantId, unit }: SeriesName, number: number): string {

@@ -2,9 +2,11 @@
  * How many tasks of a queue were enqueued, ended and retried. Counted at the decision, with the counts of
  * the places; a decision that a full disk undoes stays counted.
  */
-import type { Cause, Task, TenantId } from "@codeq/queue";
+import type { Cause, Change, Task, TenantId } from "@codeq/queue";
 import type { QueueCounts } from "../broker/broker.ts";
 import { addCounts } from "../records/counts.ts";
+import type { Times } from "../records/series-record.ts";
+import { countTimes, noTimes } from "./times.ts";
 
 export const minuteMs = 60_000;
 
@@ -88,6 +90,8 @@ export class QueueFlow implements Flow {
   /** The totals when the current minute began, and the flow of the previous minute. */
   #atStart: Flow = noFlow();
   #before: Flow = noFlow();
+  /** Of the current minute. */
+  times = noTimes();
 
   constructor(tenantId: TenantId, name: string) {
     this.tenantId = tenantId;
@@ -104,12 +108,14 @@ export class QueueFlow implements Flow {
     return this.#before;
   }
 
-  /** Begins a new minute; returns the flow of the minute that ends. */
-  turn(): Flow {
+  /** Begins a new minute; returns the flow and the times of the minute that ends. */
+  turn(): Flow & Times {
+    const { times } = this;
     this.#before = this.current;
     this.#atStart = addFlow(this, noFlow());
     this.hasMoved = false;
-    return this.#before;
+    this.times = noTimes();
+    return { ...this.#before, ...times };
   }
 
   /** An estimate for the last 60 seconds: the current minute and a share of the previous one. */
@@ -142,8 +148,9 @@ export class QueueFlows {
     return flow;
   }
 
-  count(flow: QueueFlow, because: Cause, after: Task | undefined): void {
+  count(flow: QueueFlow, { before, after, because }: Change): void {
     countChange(flow, because, after);
+    countTimes(flow.times, before, after);
     flow.hasMoved = true;
     if (!this.isQuiet) return;
     this.isQuiet = false;

@@ -15,11 +15,13 @@ import {
   removalOfPoint,
   type SeriesName,
   type SeriesPoint,
+  type Times,
   writeOfPoint,
 } from "../records/series-record.ts";
 import type { QueueName, RecordWrite, Store } from "../store/store.ts";
 import { timeOfId } from "../task-ids.ts";
 import { addFlow, type Flow, minuteMs, type QueueFlow } from "./flow.ts";
+import { addTimes } from "./times.ts";
 
 const minutesKept = 24 * 60;
 const hoursKept = 7 * 24;
@@ -127,7 +129,7 @@ export class QueueSeries {
     return { number, ...flow.turn(), ...this.#depthOf(queue) };
   }
 
-  #depthOf(queue: QueueState | undefined): Omit<SeriesPoint, "number" | keyof Flow> {
+  #depthOf(queue: QueueState | undefined): Omit<SeriesPoint, "number" | keyof Flow | keyof Times> {
     if (queue === undefined) return { ready: 0, delayed: 0, leased: 0, dead: 0, oldestMs: 0 };
     const { readyTotal: ready, counts } = queue;
     const { delayed, leased, dead } = counts;
@@ -181,6 +183,7 @@ export function addPoints(one: SeriesPoint, other: SeriesPoint): SeriesPoint {
   return {
     number: one.number,
     ...addFlow(one, other),
+    ...addTimes(one, other),
     ready: one.ready + other.ready,
     delayed: one.delayed + other.delayed,
     leased: one.leased + other.leased,
@@ -196,9 +199,9 @@ function headsSinceMs(queue: QueueState): number | undefined {
   return oldest;
 }
 
-/** Joins two parts of a period: flows add up, and the counts of the later part stay. */
+/** Joins two parts of a period: flows and times add up, and the counts of the later part stay. */
 function laterPart(before: SeriesPoint, after: SeriesPoint): SeriesPoint {
-  return { ...after, ...addFlow(before, after) };
+  return { ...after, ...addFlow(before, after), ...addTimes(before, after) };
 }
 
 function minuteOf(name: string, tenantId: TenantId): SeriesName {

@@ -13,6 +13,7 @@ import { allQueues, type SeriesPoint } from "../../core/records/series-record.ts
 import type { Topic } from "../../core/records/topic-record.ts";
 import type { WaitingWorker } from "../../core/search/explained.ts";
 import { type Flow, hasFlow, minuteMs, noFlow } from "../../core/series/flow.ts";
+import { quantileSeconds } from "../../core/series/times.ts";
 import { parseInstant } from "../../core/timestamps.ts";
 import { bind, bindInput } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
@@ -182,8 +183,12 @@ async function seriesOf(
   const name = command === undefined ? allQueues : queueOf(command);
   const unit = resolution === "minute" ? "m" : "h";
   const pointsOf = (points: readonly SeriesPoint[]) =>
-    points.map(({ number, leased, dead, oldestMs, ...point }) => ({
+    points.map(({ number, leased, dead, oldestMs, waits, runs, ...point }) => ({
       ...point,
+      waitP50Seconds: quantileSeconds(waits, 0.5),
+      waitP99Seconds: quantileSeconds(waits, 0.99),
+      runP50Seconds: quantileSeconds(runs, 0.5),
+      runP99Seconds: quantileSeconds(runs, 0.99),
       atMs: number * (unit === "m" ? minuteMs : 60 * minuteMs),
       inProgress: leased,
       dlq: dead,
