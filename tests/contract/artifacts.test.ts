@@ -61,7 +61,7 @@ test("a file that is stored while the task is held belongs to its result", async
   const artifact = { name: "täble 1.csv", bytes: 4, sha256: sha256("a,b\n") };
   assert.deepEqual(rest, { ...artifact, contentType: "text/csv" });
   const path = `/v1/codeq/tasks/${id}/artifacts/t%C3%A4ble%201.csv`;
-  assert.match(url, new RegExp(`^${path}\\?upload=[0-9a-f]{16}$`));
+  assert.match(url, new RegExp(`^http://localhost:80${path}\\?upload=[0-9a-f]{16}$`));
   assert.deepEqual(code(await server.ask(url, { caller: "producer-acme" })), [
     404,
     "artifact_not_found",
@@ -332,4 +332,44 @@ test("files of a task survive a restart before its end, and externalUrl makes th
   assert.equal(json.artifacts[0].url, url);
   const path = new URL(url).pathname;
   assert.equal((await next.ask(path, { caller: "producer-acme" })).text, "kept");
+});
+
+test("URLs begin with the host of the request that stores the file, and keep the order of the submit", async (t) => {
+  const { server } = await world(t);
+  const id = await server.leased();
+  const put = await upload(server, id, "p", "x", { headers: { host: "queue.internal:8080" } });
+  assert.match(put.json.url, /^http:\/\/queue\.internal:8080\/v1\/codeq\/tasks\//);
+  const artifacts = [
+    { name: "b", contentBase64: "aGk=" },
+    { name: "l", url: "https://files.example/1" },
+    { name: "a", contentBase64: "aGk=" },
+  ];
+  const submit = { method: "POST", caller: "worker-acme" } as const;
+  const body = { status: "COMPLETED", result: {}, artifacts };
+  const headers = { host: "bad host/evil", "content-type": "application/json" };
+  const path = `/v1/codeq/tasks/${id}/result`;
+  const { json } = await server.ask(path, { ...submit, headers, body });
+  const stored: readonly { name: string; url: string }[] = json.artifacts;
+  assert.deepEqual(
+    stored.map(({ name }) => name),
+    ["b", "l", "a", "p"],
+  );
+  // A host that could be something else in a URL is ignored.
+  assert.match(stored[0]?.url ?? "", /^\/v1\/codeq\/tasks\//);
+  const again = await server.ask(path, { ...submit, headers, body });
+  assert.deepEqual([again.json.repeated, again.json.bodyDiffered], [true, undefined]);
+  const swapped = { ...body, artifacts: artifacts.toReversed() };
+  const other = await server.ask(path, { ...submit, headers, body: swapped });
+  assert.equal(other.json.bodyDiffered, true);
+});
+
+test("a result that is too large says how to send the file instead", async (t) => {
+  const { server } = await world(t, { settings: { bodyBytesMax: 4096, payloadBytesMax: 4096 } });
+  const id = await server.leased();
+  const artifacts = [{ name: "a", contentBase64: "A".repeat(8192) }];
+  const body = { status: "COMPLETED", result: {}, artifacts };
+  const refused = await server.post(`/tasks/${id}/result`, body, "worker-acme");
+  assert.deepEqual(code(refused), [413, "body_too_large"]);
+  assert.match(refused.json.error, /4096 bytes.*upload large files with PUT .*artifacts\/:name/);
+  assert.equal((await upload(server, id, "a", "A".repeat(50_000))).status, 201);
 });

@@ -313,7 +313,12 @@ export class RunningServer {
   }
 
   /** A request to any path. */
-  async ask(path: string, { method = "GET", caller, headers = {}, body }: Ask): Promise<Reply> {
+  /** By a path or by a URL of this server. */
+  async ask(
+    pathOrUrl: string,
+    { method = "GET", caller, headers = {}, body }: Ask,
+  ): Promise<Reply> {
+    const path = pathOrUrl.replace(/^https?:\/\/[^/]+/, "");
     const authorization = caller === undefined ? {} : { authorization: `Bearer ${caller}` };
     const isRaw = typeof body === "string" || Buffer.isBuffer(body) || body === undefined;
     const payload = body === undefined || isRaw ? (body as string | Buffer) : JSON.stringify(body);

@@ -105,7 +105,8 @@ async function submit(fleet: Fleet, hold: Hold, leaseToken: number | undefined):
     const content = (async function* () {
       yield Buffer.from("a file");
     })();
-    const file = { name: "before", worker: "", contentType: "", declaredBytes: 6, content };
+    const named = { name: "before", worker: "", contentType: "", host: "" };
+    const file = { ...named, declaredBytes: 6, content };
     await calls.send("uploadArtifact", worker, { id, leaseToken, ...file });
   }
   const input = submission(fleet, { id, leaseToken });

@@ -247,6 +247,9 @@ const claimer = {
 } as const;
 const noneReady = { about: "No task is ready." };
 
+const forLargeBodies =
+  "upload large files with PUT /v1/codeq/tasks/:id/artifacts/:name before the result, and leave them out of it";
+
 export const work = endpoints({
   createTask: {
     key: "POST /tasks",
@@ -345,6 +348,7 @@ export const work = endpoints({
     redirects: true,
     params,
     body: ResultBody,
+    forLargeBodies,
     invalidBody: "invalid request body",
     refusals: [
       "invalid_argument",
@@ -368,6 +372,7 @@ export const work = endpoints({
     scope: "codeq:result",
     summary: "Submit several results",
     body: ResultBatchBody,
+    forLargeBodies,
     refusals: ["invalid_argument"],
     replies: {
       200: { about: "A result or a refusal for each, in order.", shape: SubmittedResults },

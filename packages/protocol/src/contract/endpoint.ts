@@ -37,6 +37,8 @@ export interface Endpoint {
   /** What the text for a body that cannot be read begins with. */
   readonly invalidBody?: string;
   readonly bodyBytesMax?: number;
+  /** What to do instead of sending a body that is too large. */
+  readonly forLargeBodies?: string;
   /** The body is a file. */
   readonly isUpload?: true;
   /** How parameters and fields beyond their bounds are refused. */

@@ -430,7 +430,7 @@ export const settingTable = defineSettings({
   },
   externalUrl: {
     parser: url,
-    ...unset("none: URLs of artifacts are paths below the server's address"),
+    ...unset("none: the host of the request that stores the artifact"),
     about: "How clients reach the HTTP API; the URLs of artifacts begin with it.",
   },
   artifactBytesMax: {

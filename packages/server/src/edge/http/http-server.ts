@@ -387,8 +387,12 @@ function replyToError(error: FastifyError, request: FastifyRequest, calls: Calls
 }
 
 function bodyTooLarge({ routeOptions }: FastifyRequest): HttpReply {
-  if (routeOptions.config.route?.bodyBytesMax === undefined) return problemOf("body_too_large");
+  const { bodyBytesMax, forLargeBodies } = routeOptions.config.route ?? {};
   const { text } = errors.body_too_large;
   const max = routeOptions.bodyLimit;
+  if (forLargeBodies !== undefined) {
+    return problemOf("body_too_large", `${text} (at most ${max} bytes); ${forLargeBodies}`);
+  }
+  if (bodyBytesMax === undefined) return problemOf("body_too_large");
   return problemOf("body_too_large", `${text}: at most ${max} bytes are accepted here`);
 }

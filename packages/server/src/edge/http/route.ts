@@ -39,6 +39,7 @@ export interface Route<Input, Output> extends RouteDescription {
   readonly bodyOptional?: boolean;
   /** Less than what the configuration allows for all routes. */
   readonly bodyBytesMax?: number;
+  readonly forLargeBodies?: string;
   readonly query?: QueryFields;
   /** Clients that ask for it are redirected to the leader: of the task in the path, or of the only shard. */
   readonly redirects?: true;

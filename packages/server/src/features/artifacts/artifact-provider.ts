@@ -62,10 +62,10 @@ export class ArtifactFault extends Error {
 const uploadPattern = /^[0-9a-f]{16}$/;
 const base = "http://any.invalid";
 
-/** A path without a host if `externalUrl` is not set. */
-export function artifactUrl(externalUrl: string, { id, upload, name }: ArtifactKey): string {
+/** `base` is how clients reach the server; a path without a host if it is empty. */
+export function artifactUrl(base: string, { id, upload, name }: ArtifactKey): string {
   const path = `/v1/codeq/tasks/${id}/artifacts/${encodeURIComponent(name)}?upload=${upload}`;
-  return externalUrl.replace(/\/$/, "") + path;
+  return base.replace(/\/$/, "") + path;
 }
 
 /** The key of an artifact of this task; undefined if the server does not store the artifact. */

@@ -22,6 +22,7 @@ export const artifactRoutes = {
         worker: worker ?? "",
         leaseToken: leaseToken === undefined ? undefined : Number(leaseToken),
         contentType: String(headers["content-type"] ?? ""),
+        host: String(headers["host"] ?? ""),
         declaredBytes: typeof length === "string" ? Number(length) : undefined,
         content: body as Readable,
       };

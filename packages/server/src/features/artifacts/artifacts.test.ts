@@ -16,7 +16,7 @@ const { Artifacts } = await import(process.argv[1] + "/artifacts.ts");
 const { LocalArtifacts } = await import(process.argv[1] + "/local-artifacts.ts");
 const artifacts = new Artifacts({
   provider: new LocalArtifacts(process.argv[2]),
-  settings: { externalUrl: "", artifactBytesMax: 100, artifactUploadsMax: 2 },
+  settings: { externalUrl: "", tlsCertFile: "", artifactBytesMax: 100, artifactUploadsMax: 2 },
   randomBytes: (into) => into.fill(7),
   clock: { nowMs: () => 0 },
 });
@@ -56,7 +56,12 @@ test("files inside of results wait for a slow store, and are refused when it tak
     return gate.promise;
   };
   const provider = { put, remove: async () => {} } as Partial<ArtifactProvider> as ArtifactProvider;
-  const settings = { externalUrl: "", artifactBytesMax: 100, artifactUploadsMax: 2 };
+  const settings = {
+    externalUrl: "",
+    tlsCertFile: "",
+    artifactBytesMax: 100,
+    artifactUploadsMax: 2,
+  };
   const artifacts = new Artifacts({
     provider,
     settings,

@@ -29,6 +29,8 @@ import {
 export interface FileOwner {
   readonly tenantId: TenantId;
   readonly id: TaskId;
+  /** The host that the request names; on streams there is none. */
+  readonly host?: string;
 }
 
 export interface ArtifactFile {
@@ -76,7 +78,12 @@ const unknownType = "application/octet-stream";
 
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-type ArtifactLimits = Pick<Config, "externalUrl" | "artifactBytesMax" | "artifactUploadsMax">;
+const hostPattern = /^[\w.:[\]-]{1,255}$/;
+
+type ArtifactLimits = Pick<
+  Config,
+  "externalUrl" | "tlsCertFile" | "artifactBytesMax" | "artifactUploadsMax"
+>;
 
 export class Artifacts {
   readonly #provider: ArtifactProvider;
@@ -108,9 +115,8 @@ export class Artifacts {
     return this.#settings.artifactBytesMax;
   }
 
-  /** Links first, in order, then the files; entries with neither are dropped. */
-  async store({ tenantId, id }: FileOwner, files: readonly ArtifactFile[]): Promise<Stored> {
-    const links = files.filter(({ url }) => url !== "").map(({ name, url }) => ({ name, url }));
+  /** In the order in which they are given; entries with neither a link nor content are dropped. */
+  async store({ tenantId, id, host }: FileOwner, files: readonly ArtifactFile[]): Promise<Stored> {
     const inline = files.filter(({ url, contentBase64 }) => url === "" && contentBase64 !== "");
     for (const { name, contentBase64 } of inline) {
       const problem = problemOfName(name);
@@ -124,21 +130,27 @@ export class Artifacts {
     const uploads = inline.map(({ name, contentBase64, contentType }) => {
       return { name, contentType, content: once(Buffer.from(contentBase64, "base64")) };
     });
-    const putOne: PutOne = (key, each) => this.#putInTurn(tenantId, key, each);
+    const base = this.#baseOf(host);
+    const putOne: PutOne = (key, each) => this.#putInTurn(tenantId, base, key, each);
     const stored = uploads.length === 0 ? ok(noFiles) : await this.#putAll(id, uploads, putOne);
     if (!stored.ok) return stored;
-    const { artifacts, settle } = stored.value;
-    return ok({ artifacts: [...links, ...artifacts], settle });
+    const { settle } = stored.value;
+    const byName = new Map(stored.value.artifacts.map((each) => [each.name, each]));
+    const artifacts = files.flatMap(({ name, url, contentBase64 }) =>
+      url !== "" ? [{ name, url }] : contentBase64 === "" ? [] : (byName.get(name) ?? []),
+    );
+    return ok({ artifacts, settle });
   }
 
   /** Stores one file that arrives as a stream. Refuses it at once if too many uploads are running. */
-  async upload({ tenantId, id }: FileOwner, upload: Upload): Promise<Stored> {
+  async upload({ tenantId, id, host }: FileOwner, upload: Upload): Promise<Stored> {
     const problem = problemOfName(upload.name);
     if (problem !== undefined) return refused(upload.name, `upload: ${problem}`);
     if (!this.#uploads.takeNow(tenantId)) return crowded;
     try {
       const content = limitIdle(upload.content, this.#clock);
-      return await this.#putAll(id, [{ ...upload, content }], (...of) => this.#put(...of));
+      const base = this.#baseOf(host);
+      return await this.#putAll(id, [{ ...upload, content }], (...of) => this.#put(base, ...of));
     } finally {
       this.#uploads.giveBack(tenantId);
     }
@@ -184,7 +196,7 @@ export class Artifacts {
     const keys = uploads.map(({ name }) => ({ id, upload: this.#drawUpload(), name }));
     for (const key of keys) this.#unsettled.add(textOf(key));
     const settle = (isKept: boolean): Promise<void> => this.#settle(keys, isKept);
-    const artifacts: Artifact[] = [];
+    const artifacts: Artifact[] = new Array(uploads.length);
     let next = 0;
     const work = async (): Promise<void> => {
       for (let at = next++; at < uploads.length; at = next++) {
@@ -193,7 +205,7 @@ export class Artifacts {
         stored.catch(() => {
           next = uploads.length;
         });
-        artifacts.push(await stored);
+        artifacts[at] = await stored;
       }
     };
     const workers = Array.from({ length: Math.min(perSubmitMax, uploads.length) }, work);
@@ -204,18 +216,34 @@ export class Artifacts {
     return this.#refusalOf(failed.reason);
   }
 
-  async #put(key: ArtifactKey, { name, content, contentType }: Upload): Promise<Artifact> {
+  /** How clients reach this server: as it is set, or as the sender of the file reached it. */
+  #baseOf(host = ""): string {
+    const { externalUrl, tlsCertFile } = this.#settings;
+    if (externalUrl !== "" || !hostPattern.test(host)) return externalUrl;
+    return `${tlsCertFile === "" ? "http" : "https"}://${host}`;
+  }
+
+  async #put(
+    base: string,
+    key: ArtifactKey,
+    { name, content, contentType }: Upload,
+  ): Promise<Artifact> {
     const type = typePattern.test(contentType) ? contentType : unknownType;
     const measure = new Measure(name, this.bytesMax);
     await this.#provider.put(key, measure.through(content), type);
-    const url = artifactUrl(this.#settings.externalUrl, key);
+    const url = artifactUrl(base, key);
     return { name, url, bytes: measure.bytes, sha256: measure.sha256, contentType: type };
   }
 
-  async #putInTurn(tenantId: TenantId, key: ArtifactKey, upload: Upload): Promise<Artifact> {
+  async #putInTurn(
+    tenantId: TenantId,
+    base: string,
+    key: ArtifactKey,
+    upload: Upload,
+  ): Promise<Artifact> {
     if (!(await this.#inline.take(tenantId))) throw new CrowdedError();
     try {
-      return await this.#put(key, upload);
+      return await this.#put(base, key, upload);
     } finally {
       this.#inline.giveBack(tenantId);
     }

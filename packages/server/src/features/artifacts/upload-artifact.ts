@@ -24,6 +24,8 @@ export interface UploadArtifactInput extends OwnedTaskInput {
   /** The name that the worker gave itself on its stream; empty for none. */
   readonly worker: string;
   readonly contentType: string;
+  /** The host that the request names. */
+  readonly host: string;
   /** The declared length; undefined if the request has none. */
   readonly declaredBytes: number | undefined;
   readonly content: AsyncIterable<Uint8Array>;
@@ -40,7 +42,7 @@ export const uploadArtifact = bindByHand(api.artifacts.uploadArtifact, {
     if (!owned.ok) return owned;
     const exceeded = await broker.exceededByBytes(call.identity.tenantId, declaredBytes);
     if (exceeded !== undefined) return overQuota(server, exceeded);
-    const stored = await artifacts.upload(owned.value, input);
+    const stored = await artifacts.upload({ ...owned.value, host: input.host }, input);
     if (!stored.ok) return stored;
     return attach(server, owned.value, stored.value);
   },

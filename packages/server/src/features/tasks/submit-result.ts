@@ -36,6 +36,8 @@ export interface SubmitResultInput extends OwnedTaskInput {
   readonly resultJson: string | undefined;
   readonly error: string;
   readonly artifacts: readonly ArtifactInput[];
+  /** The host that the request names; on streams there is none. */
+  readonly host?: string;
 }
 
 /** The record that is stored, which may be one that an earlier submit left. */
@@ -89,7 +91,9 @@ async function submitWithFiles(
   call: Pick<Call, "identity">,
   input: SubmitResultInput,
 ): Promise<Answer<SubmittedResult>> {
-  const stored = await server.artifacts.store(ownedTask(call, input), input.artifacts);
+  const { host = "" } = input;
+  const owner = { ...ownedTask(call, input), host };
+  const stored = await server.artifacts.store(owner, input.artifacts);
   if (!stored.ok) return stored;
   const { artifacts, settle } = stored.value;
   let isKept = true;
@@ -126,21 +130,15 @@ function repeatOf(stored: Result, input: SubmitResultInput): SubmittedResult {
   return { ...stored, repeated: true, bodyDiffered: true };
 }
 
-/**
- * Links by name and URL, in order; files, whose order is that of the disk, by name. Those that were stored
- * before the submit are in the result as well.
- */
+/** In order: links by name and URL, files by name. Files that were stored before the submit are behind them. */
 function hasSameArtifacts({ artifacts }: Result, sent: readonly ArtifactInput[]): boolean {
-  const isFile = ({ url, contentBase64 }: ArtifactInput) => url === "" && contentBase64 !== "";
-  const links = sent.filter(({ url }) => url !== "");
-  const files = sent.filter(isFile).map(({ name }) => name);
-  const kept = artifacts.slice(links.length);
-  const names = new Set(kept.map(({ name }) => name));
+  const kept = sent.filter(({ url, contentBase64 }) => url !== "" || contentBase64 !== "");
   return (
-    kept.length >= files.length &&
-    kept.every(({ sha256 }) => sha256 !== undefined) &&
-    links.every(({ name, url }, i) => artifacts[i]?.name === name && artifacts[i]?.url === url) &&
-    files.every((name) => names.has(name))
+    kept.every(({ name, url }, at) => {
+      const stored = artifacts[at];
+      const isFile = stored?.sha256 !== undefined;
+      return stored?.name === name && (url === "" ? isFile : !isFile && stored.url === url);
+    }) && artifacts.slice(kept.length).every(({ sha256 }) => sha256 !== undefined)
   );
 }
 

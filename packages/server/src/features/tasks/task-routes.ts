@@ -119,7 +119,8 @@ export const taskRoutes = {
   }),
   submitResult: byHand({
     operation: submitResult,
-    input: ({ params, body }) => submitInput(params["id"] ?? "", body as KeptOf<typeof ResultBody>),
+    input: ({ params, headers, body }) =>
+      submitInput(params["id"] ?? "", body as KeptOf<typeof ResultBody>, headers),
     reply: (result, codec) => ({
       ...json(submittedText(codec, result)),
       headers: result.bodyDiffered === undefined ? {} : { "Codeq-Body-Differed": "true" },
@@ -127,9 +128,9 @@ export const taskRoutes = {
   }),
   submitResults: byHand({
     operation: submitResults,
-    input: ({ body }) => {
+    input: ({ body, headers }) => {
       const { results: items } = body as KeptOf<typeof ResultBatchBody>;
-      return items.map((item) => submitInput(item.taskId ?? "", item));
+      return items.map((item) => submitInput(item.taskId ?? "", item, headers));
     },
     reply: (answers, codec, { body }) => {
       const { results: sent } = body as KeptOf<typeof ResultBatchBody>;
@@ -186,8 +187,13 @@ function headerText(header: string | string[] | undefined): string {
   return typeof header === "string" ? header : "";
 }
 
-function submitInput(id: string, item: KeptOf<typeof NewResult>): SubmitResultInput {
+function submitInput(
+  id: string,
+  item: KeptOf<typeof NewResult>,
+  headers: HttpRequest["headers"],
+): SubmitResultInput {
   return {
+    host: headerText(headers["host"]),
     id: id as TaskId,
     leaseToken: item.leaseToken,
     workerId: item.workerId ?? "",
