@@ -90,9 +90,9 @@ function configPage(): string {
     "",
     tokenFields(),
     "",
-    "## Not in this version",
+    "## Settings of the Go server without effect",
     "",
-    "The server accepts these settings so that existing files load. They have no effect; the warning names what to use instead.",
+    "The server accepts these settings so that existing files load. The warning names what to use instead.",
     "",
     table(["key", "environment", "when set"], inactive),
   ]);

@@ -255,6 +255,6 @@ test("nested names are checked too, and settings without effect have no flags", 
     "rateLimit (file codeq.yaml): expected a map of keys",
   ]);
   assert.deepEqual(problemsOf({ argv: ["--raft-enabled=true"] }), [
-    "flag --raft-enabled is not supported in this version; remove it",
+    "flag --raft-enabled is a setting of the Go server, and has no flag here; remove it",
   ]);
 });

@@ -279,7 +279,7 @@ function isSwitch(flag: string): boolean {
 
 function unknownFlag(flag: string): string {
   if (inactiveNames.some((name) => flagOf(name) === flag)) {
-    return `flag ${flag} is not supported in this version; remove it`;
+    return `flag ${flag} is a setting of the Go server, and has no flag here; remove it`;
   }
   const hint = didYouMean(flag, [...settingByFlag.keys(), configPathFlag]);
   return `flag ${flag}: there is no such flag${hint} (--help lists all)`;
