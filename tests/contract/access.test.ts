@@ -1220,6 +1220,27 @@ test("payloads cannot be searched by those from whom they are hidden, nor given 
   assert.deepEqual([claimed.status, claimed.json.error], [403, text]);
 });
 
+test("a token that hides payloads cannot learn or guess the payload behind a key", async (t) => {
+  const server = await setup(t, accessOptions);
+  const blind = "admin-blind" as Caller;
+  const secret = { command: "new", payload: { classified: 7 } };
+  const keyed = { ...secret, idempotencyKey: "k" };
+  const unique = { ...secret, unique: { key: "u" } };
+  for (const body of [keyed, unique]) {
+    assert.equal((await server.post("/tasks", body, "admin-acme")).status, 202);
+  }
+  const asked = async (body: object): Promise<unknown[]> => {
+    const { status, json } = await server.post("/tasks", body, blind);
+    return [status, json.id, json.payload];
+  };
+  const right = await asked(keyed);
+  assert.deepEqual(await asked({ ...keyed, payload: { classified: 8 } }), right);
+  const deduplicated = await asked({ ...unique, payload: 1 });
+  for (const [status, , payload] of [right, deduplicated]) {
+    assert.deepEqual([status, payload], [202, "null"]);
+  }
+});
+
 test("tokens without a tenant meet in the shared one, and nowhere by default", async (t) => {
   const token = (name: string, more: object) => ({
     ...{ token: name, subject: name, email: "", scopes: [], eventTypes: [], raw: {}, ...more },

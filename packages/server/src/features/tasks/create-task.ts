@@ -107,31 +107,35 @@ async function created(
   const answer = await answerOf<Enqueued>(server, (waiter) => create(server, call, input, waiter));
   if (!answer.ok) return answer;
   const { replayed, deduplicated } = answer.value;
-  const isOther = deduplicated || (replayed && keepsFirst(server, input));
+  const isOther = deduplicated || (replayed && keepsFirst(server, call, input));
   const payload = isOther ? await payloadOf(server, call, answer.value) : input.payload;
   return { ok: true, value: { ...answer.value, payload } };
 }
 
 /** The payload of a task that was there before: the first request may have had another one. */
 async function payloadOf(server: Server, { identity }: Call, { task }: Enqueued): Promise<string> {
+  if (identity.hidesPayloads) return "null";
   return (await server.broker.get(identity.tenantId, task.id))?.payload ?? "null";
 }
 
+/** A caller from whom payloads are hidden could guess a payload by a mode in which the answer depends on it. */
 function keepsFirst(
   { config }: Pick<Server, "config">,
+  { identity }: Pick<Call, "identity">,
   { idempotencyMode }: CreateTaskInput,
 ): boolean {
-  return (idempotencyMode || config.idempotencyMode) === "first";
+  return identity.hidesPayloads || (idempotencyMode || config.idempotencyMode) === "first";
 }
 
 /** Decides about one task. What is not refused at once is answered through the waiter. */
 export function create(
   server: Server,
-  { identity }: Pick<Call, "identity">,
+  call: Pick<Call, "identity">,
   input: CreateTaskInput,
   waiter: Waiter<Enqueued>,
   item = 0,
 ): Refusal | undefined {
+  const { identity } = call;
   const payloadBytes = Buffer.byteLength(input.payload);
   const problem = problemOf(server, input, payloadBytes);
   if (problem !== undefined) return problem;
@@ -154,7 +158,7 @@ export function create(
     payload: input.payload,
     payloadBytes,
     payloadHash: input.idempotencyKey === "" ? "" : hash("sha256", input.payload),
-    keepsFirst: input.idempotencyKey !== "" && keepsFirst(server, input),
+    keepsFirst: input.idempotencyKey !== "" && keepsFirst(server, call, input),
     // 0 for what the topic of the queue says, or the server.
     maxAttempts: Math.max(input.maxAttempts, 0),
     visibleMs: visible.value,
