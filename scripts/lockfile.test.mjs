@@ -20,6 +20,11 @@ test("every package that is installed here has a hash in the lockfile", () => {
   assert.deepEqual(names, []);
 });
 
+test("what is installed in production has a hash on every platform", () => {
+  const gaps = lockGaps(lock).filter(({ dev }) => dev !== true);
+  assert.deepEqual(gaps, []);
+});
+
 test("hashes are strong, and versions are exact", () => {
   for (const [path, { version, integrity }] of entries) {
     assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, path);
