@@ -66,6 +66,11 @@ export class HealthyClient {
     };
   }
 
+  /** One round of one kind. */
+  once(probe: Probe): Promise<void> {
+    return this.#probes[probe]();
+  }
+
   close(): void {
     this.#kept.close();
     this.#stream.close();

@@ -26,7 +26,7 @@ import { type FloodLimits, FloodWatch, type WatchedConnection } from "./flood-wa
 import type { GrpcStream, StreamLimits } from "./grpc-stream.ts";
 import type { HttpPages } from "./http-pages.ts";
 import { metadataOf, readRequestHead } from "./request-headers.ts";
-import { ServerStream, stopClientAfterEnd } from "./server-stream.ts";
+import { AnonymousTurns, ServerStream, stopClientAfterEnd } from "./server-stream.ts";
 import { type GrpcEnd, trailersOf } from "./status.ts";
 import { UnauthenticatedCalls, type UnauthenticatedLimits } from "./unauthenticated-calls.ts";
 
@@ -134,6 +134,7 @@ class Http2GrpcServer implements GrpcServer {
   readonly #streams = new Set<ServerStream>();
   readonly #unauthenticated: UnauthenticatedCalls;
   readonly #turn = new SendTurn((run) => void setImmediate(run));
+  readonly #anonymousTurns = new AnonymousTurns();
   #connectionsCut = 0;
   #onIdle: (() => void) | undefined;
 
@@ -277,6 +278,7 @@ class Http2GrpcServer implements GrpcServer {
       clock,
       logger,
       turn: this.#turn,
+      anonymousTurns: this.#anonymousTurns,
       path: head.path,
       timeoutMs: head.timeoutMs,
       peer: peer?.address ?? "",

@@ -43,6 +43,7 @@ export interface StreamParts {
   readonly onHeld: (bytes: number) => void;
   readonly limits: StreamLimits;
   readonly turn: SendTurn;
+  readonly anonymousTurns: AnonymousTurns;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -292,11 +293,13 @@ export class ServerStream implements GrpcStream {
   #rest(): void {
     this.#isResting = true;
     this.#setFlow();
-    setImmediate(() => {
+    const goOn = (): void => {
       this.#isResting = false;
       this.#setFlow();
       this.#deliver();
-    });
+    };
+    if (this.#isAuthenticated) setImmediate(goOn);
+    else this.#parts.anonymousTurns.take(goOn);
   }
 
   /** Checks the input after all whole messages were handed over. */
@@ -459,10 +462,27 @@ export function stopClientAfterEnd(stream: ServerHttp2Stream, clock: Clock): voi
   setImmediate(check);
 }
 
+/** Calls of unauthenticated callers with more than one message: few of all calls go on in a turn. */
+export class AnonymousTurns {
+  readonly #waiting: (() => void)[] = [];
+
+  take(run: () => void): void {
+    this.#waiting.push(run);
+    if (this.#waiting.length === 1) setImmediate(this.#next);
+  }
+
+  readonly #next = (): void => {
+    const now = this.#waiting.splice(0, anonymousCallsPerTurn);
+    if (this.#waiting.length > 0) setImmediate(this.#next);
+    for (const run of now) run();
+  };
+}
+
+const anonymousCallsPerTurn = 4;
 /** Of one call; more messages wait for the next turn of the event loop. */
 const messagesPerTurnMax = 512;
-/** The same limit without an authenticated caller. */
-const anonymousMessagesPerTurnMax = 4;
+/** The same limit without an authenticated caller; what has one message, such as a health check, does not wait. */
+const anonymousMessagesPerTurnMax = 2;
 /** No message fits into less. A client that sends thousands of such frames wants to keep the server busy. */
 const pieceBytesMax = 6;
 const piecesMax = 1000;
