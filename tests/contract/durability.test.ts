@@ -190,6 +190,35 @@ test("D6: a task whose lease expired comes back by itself on an idle queue", asy
   await assertSound(server);
 });
 
+const hourMs = 60 * 60 * 1000;
+
+test("a clock that is set back by an hour changes no delay that ends within the minute", async (t) => {
+  const server = await setup(t);
+  await server.create({ delaySeconds: 5 });
+  const late = await server.create({ command: "late", delaySeconds: 120 });
+  server.clock.stepWall(-hourMs);
+  await server.create({ delaySeconds: 5 });
+  await server.clock.advance(4999);
+  assert.equal((await server.stats()).ready, 0);
+  await server.clock.advance(1);
+  assert.equal((await server.stats()).ready, 2);
+  await server.clock.advance(115_000);
+  assert.equal((await server.stats("late")).ready, 0, "the new time is believed");
+  await server.clock.advance(hourMs);
+  assert.equal((await server.claim({ commands: ["late"] })).id, late);
+});
+
+test("a clock that is set forward by an hour ends delays after a minute", async (t) => {
+  const server = await setup(t);
+  await server.create({ delaySeconds: 1800 });
+  server.clock.stepWall(hourMs);
+  await server.create({ delaySeconds: 5 });
+  await server.clock.advance(5000);
+  assert.equal((await server.stats()).ready, 1, "the new one is due in time");
+  await server.clock.advance(beliefMs);
+  assert.equal((await server.stats()).ready, 2);
+});
+
 /** Tasks whose retention ends within a second go together, at its end. */
 const deletionMs = 1000;
 const dayMs = 24 * 60 * 60 * 1000;

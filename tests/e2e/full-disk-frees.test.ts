@@ -95,11 +95,15 @@ test("completions and deletions use the reserve, and make room without a restart
   const api = new ApiClient(server.port);
   world.stack.defer(() => api.close());
   const { pending, leased } = await fill(api);
+  const claim = (): ReturnType<ApiClient["post"]> =>
+    api.post("/tasks/claim", { commands: ["keep"] });
+  assert.equal((await claim()).status, 507, "a backlog does not drain");
   await complete(api, leased);
   const cleaned = await api.post("/admin/tasks/cleanup", later);
   assert.equal(cleaned.status, 200, cleaned.text);
   await untilStatus(202, server, () => api.create({ command: "small", payload: 1 }));
   for (const id of pending) assert.equal((await api.get(`/tasks/${id}`)).status, 200);
+  assert.equal((await claim()).status, 200);
 });
 
 test("a start with little room left serves, or ends with a code of its own", async (t) => {

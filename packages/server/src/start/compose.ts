@@ -11,7 +11,7 @@ import type { Config } from "../config/settings.ts";
 import type { Broker } from "../core/broker/broker.ts";
 import type { ShardBroker } from "../core/broker/shard-broker.ts";
 import type { EndpointChange } from "../core/broker/webhooks.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, steadyClock } from "../core/clock.ts";
 import type { ControlStore } from "../core/control/control-store.ts";
 import { LocalControl } from "../core/control/local-control.ts";
 import { Limiter } from "../core/limiter/limiter.ts";
@@ -175,7 +175,18 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { backupControl } = opened;
   const stored = { artifacts, apiKeys, audit, subscriptions, jobs, backupControl };
   const zones = new Zones();
-  const around = { clock, events, feed, summaries, workers, config, randomBytes, cluster, zones };
+  // The same clock as in the shards: a delay that is counted with one ends by the other.
+  const around = {
+    clock: steadyClock(clock),
+    events,
+    feed,
+    summaries,
+    workers,
+    config,
+    randomBytes,
+    cluster,
+    zones,
+  };
   const { freeBytes } = parts.storage;
   const server = { broker, ...stored, ...around, freeBytes };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
