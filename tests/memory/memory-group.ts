@@ -54,3 +54,9 @@ function groupAt(path: string, events: string): MemoryGroup {
     remove: () => rmdirSync(path),
   };
 }
+
+/** The memory of a process that belongs to it alone. */
+export function residentBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
+}
