@@ -1,12 +1,12 @@
 /** What hostile clients make the server hold is bounded; the server is a process of its own. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { platform } from "node:os";
 import { type TestContext, test } from "node:test";
 import { attackCalled } from "../connections/hostile/attacks.ts";
 import { Crowd } from "../connections/hostile/crowd.ts";
 import { HealthyClient } from "../connections/hostile/healthy-client.ts";
 import { startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import { residentBytes } from "./memory-group.ts";
 
 const mebibyte = 1024 * 1024;
 /**
@@ -16,11 +16,6 @@ const mebibyte = 1024 * 1024;
 const grownBytesMax = 384 * mebibyte;
 const token = "dev-token";
 
-function residentBytes(pid: number): number {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
-}
-
 const attacksOn = {
   http: [
     ["idle", 500],
@@ -29,6 +24,7 @@ const attacksOn = {
     ["half-strays", 200],
     ["tiny-chunks", 8],
     ["early-requests", 1000],
+    ["unread-answers", 500],
     ["gzip-bomb", 2],
     ["endless-headers", 10],
   ],

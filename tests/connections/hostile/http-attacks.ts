@@ -194,6 +194,20 @@ export const httpAttacks: readonly Attack[] = [
     },
   },
   {
+    name: "unread-answers",
+    about: "questions for large pages, whose answers are not read",
+    port: "http",
+    connections: 1000,
+    play: (token) => (socket) => {
+      const fields = { Authorization: `Bearer ${token}` };
+      const page = `${head(fields, "GET /v1/codeq/admin/settings")}\r\n`;
+      const documents = `${head({}, "GET /openapi.json")}\r\n`;
+      const metrics = `${head({}, "GET /metrics")}\r\n`;
+      setImmediate(() => socket.pause());
+      socket.write(documents.repeat(10) + metrics.repeat(10) + page.repeat(10));
+    },
+  },
+  {
     name: "wrong-tokens",
     about: "requests with a wrong token, as fast as they are taken",
     port: "http",

@@ -1,6 +1,6 @@
 /** Hostile clients of the HTTP port hurt themselves; `npm run hostile` measures the same at length. */
 import assert from "node:assert/strict";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { SimClock, settle } from "@codeq/simulated";
 import { until } from "../../contract/setup.ts";
@@ -185,6 +185,27 @@ test("slow-body: a body that arrives too slowly is refused before the time for a
     await clock.advance(1000);
   }
   assert.match(await answered, /^HTTP\/1.1 408 .*body_too_slow/s);
+});
+
+test("a client that reads none of its answers is closed when others need the memory", async (t) => {
+  const world = await setup(t, { memoryBytes: 64 * mebibyte });
+  const { port } = world.server.ports;
+  const headers = { authorization: "Bearer dev-token" };
+  const url = `http://127.0.0.1:${port}/v1/codeq/tasks`;
+  const body = JSON.stringify({ command: "large", payload: "x".repeat(1_000_000) });
+  const created = await fetch(url, { method: "POST", headers, body });
+  const { id } = (await created.json()) as { id: string };
+  const accepted = new Promise<Socket>((resolve) => world.server.onSocket(resolve));
+  const socket = connect({ port, host: "127.0.0.1" });
+  t.after(() => socket.destroy());
+  const unread = await accepted;
+  const get = `GET /v1/codeq/tasks/${id} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer dev-token\r\n\r\n`;
+  socket.write(get.repeat(32));
+  await until(async () => {
+    const answer = await fetch(`${url}/${id}`, { headers });
+    assert.ok((await answer.text()).length > 1_000_000);
+    return unread.destroyed;
+  });
 });
 
 for (const path of ["/ui/session", "/nothing"]) {

@@ -13,6 +13,10 @@ const inFlightShare = 1 / 8;
 /** Share of that for one tenant. */
 const tenantShare = 1 / 2;
 const earlyShare = 1 / 32;
+const unreadShare = 1 / 8;
+const pipelinedShare = 1 / 32;
+/** Of a request that waits, with its headers. */
+const requestBytes = 8 * 1024;
 
 /** The setting, or else the smaller of the memory limit of the container and the memory of the machine. */
 export function memoryOf({ memoryBytes }: Pick<Config, "memoryBytes">): number {
@@ -30,6 +34,16 @@ export function unauthenticatedCallsOf(memoryBytes: number): number {
 /** How much may arrive behind HTTP requests that are being answered; few clients send anything there. */
 export function earlyBytesOf(memoryBytes: number): number {
   return Math.floor(memoryBytes * earlyShare);
+}
+
+/** How many requests may wait for earlier ones of their connections. */
+export function pipelinedOf(memoryBytes: number): number {
+  return Math.floor((memoryBytes * pipelinedShare) / requestBytes);
+}
+
+/** How much answers may take that HTTP clients have not read. */
+export function unreadBytesOf(memoryBytes: number): number {
+  return Math.floor(memoryBytes * unreadShare);
 }
 
 /** How much memory the input of authenticated callers may take: of all tenants, and of one. */

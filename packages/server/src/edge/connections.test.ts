@@ -12,7 +12,7 @@ interface Client {
   readonly closed: Promise<void>;
 }
 
-async function setup(t: TestContext, max: number) {
+async function setup(t: TestContext, max: number, pipelinedMax = 1000) {
   const lines: string[] = [];
   const logger = createLogger({
     level: "warn",
@@ -20,7 +20,7 @@ async function setup(t: TestContext, max: number) {
     nowMs: () => 0,
     write: (line) => lines.push(line),
   });
-  const connections = new Connections({ max, listener: "http", logger });
+  const connections = new Connections({ max, listener: "http", logger, pipelinedMax });
   const server = createServer();
   connections.watch(server);
   await once(server.listen(0, "127.0.0.1"), "listening");
@@ -136,4 +136,21 @@ test("an address is shown without port and brackets, and IPv4 as such", () => {
   ] as const) {
     assert.equal(addressOf(peer), address, peer);
   }
+});
+
+test("requests that wait for an earlier one of their connection are counted, until it is closed", async (t) => {
+  const { connections, open } = await setup(t, 10, 2);
+  const [one, other] = [await open(), await open()];
+  for (let requests = 0; requests < 3; requests += 1) one.connection.begin(32);
+  other.connection.begin(32);
+  assert.deepEqual([one.connection.isPipelined, other.connection.isPipelined], [true, false]);
+  assert.equal(connections.isCrowdedByPipelines, false);
+  other.connection.begin(32);
+  assert.equal(connections.isCrowdedByPipelines, true);
+  other.connection.end();
+  assert.equal(connections.isCrowdedByPipelines, false);
+  other.connection.begin(32);
+  connections.destroyAll();
+  await Promise.all([one.closed, other.closed]);
+  assert.equal(connections.isCrowdedByPipelines, false);
 });

@@ -16,6 +16,8 @@ export interface ConnectionsOptions {
   /** The name of the listener in the log. */
   readonly listener: "http" | "grpc";
   readonly logger: Logger;
+  /** Requests of all connections that wait for an earlier one of their connection. */
+  readonly pipelinedMax?: number;
 }
 
 /** Both ends of a connection, as sockets of TCP, TLS and HTTP/2 know them. */
@@ -31,7 +33,7 @@ const calmShare = 0.9;
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #open = new Map<string, Connection>();
-  readonly #waiting: Waiting = { anonymous: new Set(), authenticated: new Set() };
+  readonly #waiting: Waiting = { anonymous: new Set(), authenticated: new Set(), pipelined: 0 };
   #isCrowded = false;
   #givenUp = 0;
 
@@ -60,6 +62,11 @@ export class Connections {
     return this.#open.get(keyOf(ends));
   }
 
+  /** Whether too many requests wait for an earlier one of their connection. */
+  get isCrowdedByPipelines(): boolean {
+    return this.#waiting.pipelined > (this.#options.pipelinedMax ?? Number.POSITIVE_INFINITY);
+  }
+
   /** Closes all connections at once, also busy ones. */
   destroyAll(): void {
     for (const { socket } of this.#open.values()) socket.destroy();
@@ -71,6 +78,7 @@ export class Connections {
     this.#open.set(key, connection);
     socket.once("close", () => {
       connection.unlist();
+      connection.forget();
       // Another connection from the same port may already have the key.
       if (this.#open.get(key) === connection) this.#open.delete(key);
       if (this.#open.size < this.#options.max * calmShare) this.#isCrowded = false;
@@ -91,8 +99,9 @@ export class Connections {
   }
 }
 
-/** Connections that may be closed, the longest idle first. */
+/** Connections that may be closed, the longest idle first, and what is counted for all of them. */
 interface Waiting {
+  pipelined: number;
   readonly anonymous: Set<Connection>;
   readonly authenticated: Set<Connection>;
 }
@@ -115,6 +124,10 @@ export class Connection {
     return this.#calls > 0;
   }
 
+  get isPipelined(): boolean {
+    return this.#requests > 1;
+  }
+
   /** Requests without an authenticated caller since the last request with one. */
   get refusals(): number {
     return this.#refusals;
@@ -128,13 +141,21 @@ export class Connection {
   /** Counts a request; false when too many requests are unanswered. */
   begin(requestsMax: number): boolean {
     this.#requests += 1;
+    if (this.#requests > 1) this.#waiting.pipelined += 1;
     return this.#requests <= requestsMax;
   }
 
   /** Counts the answer to a request. */
   end(): void {
-    this.#requests -= 1;
+    if (this.#requests > 1) this.#waiting.pipelined -= 1;
+    if (this.#requests > 0) this.#requests -= 1;
     this.#wait();
+  }
+
+  /** The connection is closed; its requests are not answered. */
+  forget(): void {
+    this.#waiting.pipelined -= Math.max(0, this.#requests - 1);
+    this.#requests = 0;
   }
 
   /** Begins an authenticated call; `release` ends it. */

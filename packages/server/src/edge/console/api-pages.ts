@@ -31,18 +31,18 @@ const files = [
 
 /** The OpenAPI document is generated at the first request, for a faster start. */
 export function apiPages(routes: readonly AnyRoute[], isLenient: boolean): Page[] {
-  let document: string | undefined;
-  const openApi = (): string =>
-    JSON.stringify(openApiOf(routes, { version: packageVersion(), isLenient }));
-  const page = (path: string, type: string, body: () => string): Page => ({
+  let document: Buffer | undefined;
+  const openApi = (): Buffer =>
+    Buffer.from(JSON.stringify(openApiOf(routes, { version: packageVersion(), isLenient })));
+  const page = (path: string, type: string, body: () => Buffer): Page => ({
     path,
     show: () => ({ status: 200, type, body: body(), headers: guarded }),
   });
   return [
     page("/openapi.json", "application/json; charset=utf-8", () => (document ??= openApi())),
     ...files.map(({ path, file, type }) => {
-      const text = packageFile(`api-page/${file}`);
-      return page(path, type, () => text);
+      const bytes = Buffer.from(packageFile(`api-page/${file}`));
+      return page(path, type, () => bytes);
     }),
   ];
 }

@@ -29,7 +29,7 @@ export function healthPages(parts: {
   endpoints: Endpoints;
   clock: Clock;
 }): Page[] {
-  const { broker, config, scrape, endpoints } = parts;
+  const { broker, config, endpoints } = parts;
   const shared = new SharedMetrics(parts);
   const page = (status: number, text: string): ShownPage => ({
     status,
@@ -55,7 +55,7 @@ export function healthPages(parts: {
       path: "/metrics",
       show: async (caller) => {
         if (await mayKnowCommands(parts, caller)) {
-          return { status: 200, type: metricsContentType, body: await scrape() };
+          return { status: 200, type: metricsContentType, body: await shared.current() };
         }
         if (!config.metricsPublic) return metricsRefused;
         return { status: 200, type: metricsContentType, body: await shared.page() };
@@ -72,11 +72,15 @@ const metricsRefused: ShownPage = {
 
 const sharedMsMax = 5000;
 
-/** The page for unknown callers. All of them share one for a while, because making it takes time for each queue. */
+/**
+ * Making the page takes time for each queue. Callers of one turn of the event loop share a page, and unknown callers share
+ * one for a while.
+ */
 class SharedMetrics {
   readonly #scrape: () => MaybePromise<string>;
   readonly #clock: Clock;
-  #page: Promise<string> | undefined;
+  #current: Promise<Buffer> | undefined;
+  #page: Promise<Buffer> | undefined;
   #madeMs = 0;
 
   constructor({ scrape, clock }: { scrape: () => MaybePromise<string>; clock: Clock }) {
@@ -84,7 +88,15 @@ class SharedMetrics {
     this.#clock = clock;
   }
 
-  page(): Promise<string> {
+  current(): Promise<Buffer> {
+    this.#current ??= new Promise<void>((resolve) => setImmediate(resolve)).then(async () => {
+      this.#current = undefined;
+      return Buffer.from(await this.#scrape());
+    });
+    return this.#current;
+  }
+
+  page(): Promise<Buffer> {
     const nowMs = this.#clock.monotonicMs();
     if (this.#page === undefined || nowMs - this.#madeMs >= sharedMsMax) {
       this.#madeMs = nowMs;
@@ -93,9 +105,9 @@ class SharedMetrics {
     return this.#page;
   }
 
-  async #make(): Promise<string> {
+  async #make(): Promise<Buffer> {
     try {
-      return hideCommands(await this.#scrape(), largestMetrics);
+      return Buffer.from(hideCommands(await this.#scrape(), largestMetrics));
     } catch (error) {
       this.#page = undefined;
       throw error;

@@ -11,7 +11,7 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
-import { earlyBytesOf, memoryOf } from "../../config/memory.ts";
+import { earlyBytesOf, memoryOf, pipelinedOf, unreadBytesOf } from "../../config/memory.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
@@ -39,6 +39,7 @@ import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { PlainConnections } from "./plain-connections.ts";
 import { RefusedBody, RequestBodies } from "./request-bodies.ts";
 import { type AnyRoute, type HttpReply, problemOf } from "./route.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface HttpOptions {
   readonly routes: readonly AnyRoute[];
@@ -75,7 +76,8 @@ export interface Page {
 export interface ShownPage {
   readonly status: number;
   readonly type: string;
-  readonly body: string;
+  /** Bytes are the same for all callers, so that they are in memory once. */
+  readonly body: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -116,13 +118,16 @@ const pathPartCharsMax = 4096;
 
 export function createHttpServer(options: HttpOptions): FastifyInstance {
   const { limits, tls, logger, clock } = options;
+  const memoryBytes = memoryOf(options.config);
   const connections = new Connections({
     max: limits.connectionsMax,
     listener: "http",
     logger,
+    pipelinedMax: pipelinedOf(memoryBytes),
   });
   const calls = new Calls(options);
   const turns = new FairTurns(clock);
+  const unread = new UnreadAnswers(unreadBytesOf(memoryBytes));
   const onAborted = (): void => options.metrics.httpAborted.inc();
   const plain = new PlainConnections({
     calls,
@@ -132,7 +137,8 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     turns,
     limits,
     bodyBytesMax: options.bodyBytesMax,
-    earlyBytesMax: earlyBytesOf(memoryOf(options.config)),
+    earlyBytesMax: earlyBytesOf(memoryBytes),
+    unread,
   });
   const app = Fastify({
     bodyLimit: options.bodyBytesMax,
@@ -169,7 +175,12 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     } else if (headers["content-type"] !== undefined) headers["content-type"] = "application/json";
     done();
   });
-  app.addHook("onSend", (request, reply, _payload, done) => {
+  app.addHook("onSend", (request, reply, payload, done) => {
+    if (typeof payload === "string") {
+      const isAuthenticated = request.exchange?.identity !== undefined;
+      const { socket } = request.raw;
+      reply.raw.once("close", unread.hold(socket, payload.length, isAuthenticated));
+    }
     const connection = connections.of(request.raw.socket);
     if (connection !== undefined && FairTurns.isOver(connection))
       reply.header("connection", "close");

@@ -69,7 +69,8 @@ function limitUnanswered(
       return;
     }
     const connection = connections.of(request.socket);
-    if (connection?.begin(unansweredMax) === false) {
+    const mayWait = connection?.begin(unansweredMax);
+    if (mayWait === false || (connection?.isPipelined && connections.isCrowdedByPipelines)) {
       cutOff(request.socket);
       return;
     }

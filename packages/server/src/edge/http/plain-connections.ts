@@ -23,6 +23,7 @@ import { FairTurns } from "./fair-turns.ts";
 import { type HttpLimits, stalledMs } from "./node-server.ts";
 import { type FoundRoute, type PlainRequest, PlainRoutes, readPlain } from "./plain-request.ts";
 import type { AnyRoute, HttpReply } from "./route.ts";
+import type { UnreadAnswers } from "./unread-answers.ts";
 
 export interface PlainParts {
   readonly calls: Calls;
@@ -34,6 +35,7 @@ export interface PlainParts {
   readonly limits: HttpLimits;
   /** Memory of all bytes that arrive behind requests that are being answered. */
   readonly earlyBytesMax: number;
+  readonly unread: UnreadAnswers;
 }
 
 /** Larger bodies go through Fastify, which parses one large body in each event loop turn. */
@@ -239,8 +241,11 @@ class PlainConnection {
       ? "close"
       : `keep-alive\r\nKeep-Alive: timeout=${limits.keepAliveSeconds}`;
     const head = `${headOf(exchange, reply)}${dates.line()}Connection: ${kept}\r\n\r\n`;
-    if (socket.writable) this.#write(head, typeof reply.body === "string" ? reply.body : "");
-    if (exchange.identity !== undefined) this.#connection?.release();
+    const isAuthenticated = exchange.identity !== undefined;
+    if (socket.writable) {
+      this.#write(head, typeof reply.body === "string" ? reply.body : "", isAuthenticated);
+    }
+    if (isAuthenticated) this.#connection?.release();
     else this.#connection?.refused();
     this.#connection?.end();
     if (!socket.writable) return;
@@ -252,12 +257,18 @@ class PlainConnection {
     if (isClosing) socket.destroySoon();
   }
 
-  #write(head: string, text: string): void {
+  #write(head: string, text: string, isAuthenticated: boolean): void {
+    const socket = this.#socket;
     // ASCII text needs no UTF-8 encoding.
     const isAscii = Buffer.byteLength(text) === text.length;
-    const hasRoom = this.#socket.write(head + text, isAscii ? "latin1" : "utf8");
+    const hasRoom = socket.write(head + text, isAscii ? "latin1" : "utf8");
+    const unreadBytes = socket.writableLength;
+    // Called when everything before it was sent.
+    if (unreadBytes > 0) {
+      socket.write("", this.#parts.unread.hold(socket, unreadBytes, isAuthenticated));
+    }
     // Stop reading from clients that do not read their responses.
-    if (!hasRoom) this.#socket.pause();
+    if (!hasRoom) socket.pause();
   }
 
   /** A client that has not read its answer yet has as much time as with Node's server. */
