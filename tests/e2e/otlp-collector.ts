@@ -84,6 +84,7 @@ interface Request {
         readonly startTimeUnixNano: string;
         readonly endTimeUnixNano: string;
         readonly attributes: Pairs;
+        readonly status?: { readonly code?: number };
       }[];
     }[];
   }[];
@@ -98,6 +99,7 @@ export interface CollectedSpan {
   readonly startNano: bigint;
   readonly endNano: bigint;
   readonly attributes: ReadonlyMap<string, unknown>;
+  readonly isError: boolean;
   readonly resource: ReadonlyMap<string, unknown>;
 }
 
@@ -157,6 +159,7 @@ function spansOf({ resourceSpans }: Request): CollectedSpan[] {
         startNano: BigInt(span.startTimeUnixNano),
         endNano: BigInt(span.endTimeUnixNano),
         attributes: valuesOf(span.attributes),
+        isError: span.status?.code === 2,
         resource: valuesOf(resource.attributes),
       })),
     ),

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { type TestContext, test } from "node:test";
+import { codeq, task } from "@codeq/client";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { ApiClient } from "./api-client.ts";
 import {
@@ -189,6 +190,47 @@ test("a stream is one span, from its beginning to its end", async (t) => {
   assert.equal(span?.traceId, traceId);
   assert.equal(span?.parentSpanId, producerSpan);
   assert.equal(span?.attributes.get("codeq.stream.ended"), "ended");
+});
+
+test("refused creations and results are spans with an error, over HTTP and over streams", async (t) => {
+  const { collector, endpoint } = await collectHttp(t);
+  const server = await start(t, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+    OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
+  });
+  const nobody = "0190b2a4-7c00-7000-8000-0123456789ab";
+  const wrong = { command: "no name", payload: 1 };
+  const result = { status: "COMPLETED", result: {} };
+  for (const [path, body] of [
+    ["/tasks", wrong],
+    ["/tasks/batch", { tasks: [wrong] }],
+    [`/tasks/${nobody}/result`, result],
+    ["/tasks/batch/results", { results: [{ taskId: nobody, ...result }] }],
+  ] as const) {
+    await fetch(`http://127.0.0.1:${server.port}/v1/codeq${path}`, {
+      method: "POST",
+      headers: { authorization: "Bearer dev-token" },
+      body: JSON.stringify(body),
+    });
+  }
+  // The library enqueues over a stream.
+  await using client = codeq({ url: server.url, token: "dev-token" });
+  const render = task("render");
+  await client.enqueue(render, 1, { idempotencyKey: "once" });
+  await assert.rejects(client.enqueue(render, 2, { idempotencyKey: "once" }));
+  const named = (name: string) => collector.spans.filter((span) => span.name === name);
+  await collector.until(
+    () => named("codeq.task.create").length >= 4 && named("codeq.task.submit_result").length >= 2,
+  );
+  const creations = named("codeq.task.create").filter(({ isError }) => isError);
+  assert.equal(creations.length, 3);
+  for (const span of [...creations, ...named("codeq.task.submit_result")]) {
+    assert.equal(span.isError, true, span.name);
+    assert.ok(span.attributes.get("codeq.refusal"), span.name);
+  }
+  const refused = named("HTTP POST /v1/codeq/tasks")[0];
+  assert.equal(refused?.attributes.get("http.status_code"), 400);
+  assert.equal(refused?.isError, true);
 });
 
 /** A port on which connections are taken and nothing is answered. */

@@ -153,7 +153,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const isAlone = config.shards === 1 && parts.openNode === undefined;
   const opened = isAlone ? await openAlone(running) : await openShards(running);
   const { store, control, broker } = opened;
-  const events = new Events(metrics);
+  const events = new Events(metrics, parts.tracing);
   const provider = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
   const artifacts = new Artifacts({ provider, settings: config, randomBytes, clock });
   const revocations = new Revocations();

@@ -2,6 +2,7 @@
 import type { ErrorCode } from "@codeq/protocol";
 import { type Change, queueOf, type Skips, type Task, timedOut } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
+import { noTracing, type RefusedCall, type Tracing } from "./tracing/tracing.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
 type RateHit = Parameters<Metrics["rateLimitHits"]["inc"]>;
@@ -20,9 +21,17 @@ export interface ScheduleReport {
 
 export class Events {
   readonly #metrics: Metrics;
+  readonly #tracing: Tracing;
 
-  constructor(metrics: Metrics) {
+  /** `tracing` gets the refusals. */
+  constructor(metrics: Metrics, tracing: Tracing = noTracing) {
     this.#metrics = metrics;
+    this.#tracing = tracing;
+  }
+
+  /** A task was not created, or a result was not accepted. */
+  taskRefused(refused: RefusedCall): void {
+    this.#tracing.refused(refused);
   }
 
   /** A durable change of a task. */

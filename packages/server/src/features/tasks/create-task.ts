@@ -105,11 +105,26 @@ async function created(
   input: CreateTaskInput,
 ): Promise<Answer<CreatedTask>> {
   const answer = await answerOf<Enqueued>(server, (waiter) => create(server, call, input, waiter));
-  if (!answer.ok) return answer;
+  if (!answer.ok) {
+    noteRefused(server, call, input, answer);
+    return answer;
+  }
   const { replayed, deduplicated } = answer.value;
   const isOther = deduplicated || (replayed && keepsFirst(server, call, input));
   const payload = isOther ? await payloadOf(server, call, answer.value) : input.payload;
   return { ok: true, value: { ...answer.value, payload } };
+}
+
+/** Tracing has a span for a task that was not created. */
+export function noteRefused(
+  { events }: Pick<Server, "events">,
+  { identity }: Pick<Call, "identity">,
+  sent: Pick<CreateTaskInput, "command" | "traceParent" | "traceState">,
+  { code }: Refusal,
+): void {
+  const { command, traceParent, traceState } = sent;
+  const { tenantId } = identity;
+  events.taskRefused({ because: "created", code, tenantId, command, traceParent, traceState });
 }
 
 /** The payload of a task that was there before: the first request may have had another one. */

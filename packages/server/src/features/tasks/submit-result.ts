@@ -48,7 +48,7 @@ export interface SubmittedResult extends Result {
 }
 
 export const submitResult = bindByHand<SubmitResultInput, SubmittedResult>(api.work.submitResult, {
-  run: (server, call, input) => submitAny(server, call, input),
+  run: (server, call, input) => submitted(server, call, input),
 });
 
 export const submitResults = bindByHand<
@@ -61,9 +61,35 @@ export const submitResults = bindByHand<
       return refusal("invalid_argument", `batch size exceeds maximum of ${resultBatchMax}`);
     }
     // A fault that is thrown at once must not leave behind those that wait for their files.
-    return answerEach(inputs.map(async (input) => submitAny(server, call, input)));
+    return answerEach(inputs.map(async (input) => submitted(server, call, input)));
   },
 });
+
+function submitted(
+  server: Server,
+  call: Call,
+  input: SubmitResultInput,
+): MaybePromise<Answer<SubmittedResult>> {
+  return whenKnown(submitAny(server, call, input), (answer) => {
+    if (!answer.ok) noteRefused(server, call, input, answer);
+    return answer;
+  });
+}
+
+/** Tracing has a span for a result that was not accepted. */
+export function noteRefused(
+  { events }: Pick<Server, "events">,
+  { identity }: Pick<Call, "identity">,
+  { id: taskId, workerId }: Pick<SubmitResultInput, "id" | "workerId">,
+  { code }: Refusal,
+): void {
+  const { tenantId } = identity;
+  events.taskRefused({
+    because: "finished",
+    ...{ code, tenantId, taskId, workerId: workerId || identity.workerId },
+    ...{ traceParent: undefined, traceState: undefined },
+  });
+}
 
 /** With files or without. */
 export function submitAny(

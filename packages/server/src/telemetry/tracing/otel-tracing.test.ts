@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Cause, type Change, changeOf, type Task, type TaskId } from "@codeq/queue";
-import { SpanKind } from "@opentelemetry/api";
+import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
 import { SimClock } from "../../../../simulated/src/index.ts";
 import {
@@ -201,6 +201,30 @@ test("a request is a span of the server with what was asked and answered", async
   assert.equal(Math.round(startMs), endMs - 12);
   assert.equal(span?.status.code, 0);
   assert.equal(failed?.status.code, 2);
+});
+
+test("a refused creation is an error in the trace of its producer, a refused result in that of its task", async () => {
+  const { tracing, spans } = setup();
+  const tenantId = "acme";
+  tracing.refused({
+    ...{ because: "created", code: "invalid_command", tenantId, command: "no name" },
+    ...{ traceParent: sampled, traceState: "" },
+  });
+  const taskId = "0190b2a4-7c00-7000-8000-0123456789ab" as TaskId;
+  const of = { because: "finished", code: "not_owner", tenantId, workerId: "w1" } as const;
+  const without = { traceParent: undefined, traceState: undefined };
+  tracing.refused({ ...of, ...without, taskId });
+  tracing.refused({ ...of, ...without, taskId: "no id" as TaskId });
+  const [creation, result, other] = await spans();
+  assert.equal(creation?.name, "codeq.task.create");
+  assert.equal(creation?.parentSpanContext?.spanId, producerSpan);
+  assert.deepEqual(creation?.status, { code: SpanStatusCode.ERROR, message: "invalid_command" });
+  assert.equal(creation?.attributes["codeq.refusal"], "invalid_command");
+  assert.equal(result?.name, "codeq.task.submit_result");
+  assert.equal(result?.spanContext().traceId, taskId.replaceAll("-", ""));
+  assert.equal(result?.attributes["codeq.worker_id"], "w1");
+  assert.equal(other?.parentSpanContext, undefined);
+  assert.equal(other?.status.code, SpanStatusCode.ERROR);
 });
 
 test("a webhook carries the id of its own span, and a task that is not kept its producer's", async () => {

@@ -14,6 +14,7 @@ import { taskSpans } from "./task-spans.ts";
 import { isInShare, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
 import {
   type AnsweredRequest,
+  type RefusedCall,
   resourceOf,
   type SentContext,
   type SentRequest,
@@ -77,6 +78,31 @@ export class OtelTracing implements Tracing {
     });
   }
 
+  /** In the trace of the task, or of the producer; a call without either has a trace of its own. */
+  refused(call: RefusedCall): void {
+    const { because, code, tenantId, command, taskId, workerId } = call;
+    const { name, tracer, kind } = taskSpans[because];
+    const isOfTask = taskId !== undefined && isInShare(taskId, this.#share);
+    // The caller chose the id, which need not be one.
+    const own = isOfTask ? parentHeader(ownContext({ id: taskId })) : undefined;
+    const { traceParent = own, traceState } = call;
+    const parent = remoteContext({ traceParent, traceState });
+    const nowMs = this.#clock.nowMs();
+    this.#add(tracer, {
+      ...{ name, kind, parent, startMs: nowMs, endMs: nowMs },
+      context: parent === undefined ? this.#root() : this.#childOf(parent),
+      attributes: {
+        "codeq.tenant_id": tenantId,
+        "codeq.refusal": code,
+        ...(command === undefined ? {} : { "codeq.command": command }),
+        ...(taskId === undefined ? {} : { "codeq.task_id": taskId }),
+        ...(workerId === undefined ? {} : { "codeq.worker_id": workerId }),
+      },
+      isError: true,
+      error: code,
+    });
+  }
+
   requested({ method, route, status, ms }: AnsweredRequest, { path, headers }: SentRequest): void {
     const traceParent = textOf(headers["traceparent"]);
     const traceState = textOf(headers["tracestate"]);
@@ -84,7 +110,7 @@ export class OtelTracing implements Tracing {
       ...{ traceParent, traceState, ms },
       name: `HTTP ${method} ${route}`,
       tracer: `${this.#service}/http`,
-      isError: status >= 500,
+      isError: status >= 400,
       attributes: {
         "http.method": method,
         "http.path": path.split("?", 1)[0] ?? "",

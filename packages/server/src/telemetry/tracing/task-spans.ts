@@ -13,7 +13,9 @@ export interface TaskSpan {
 
 const changes = { tracer: "codeq/repository", kind: SpanKind.INTERNAL } as const;
 
-export const taskSpans: Readonly<Partial<Record<Cause, TaskSpan>>> = {
+export const taskSpans: Readonly<
+  Partial<Record<Cause, TaskSpan>> & Record<"created" | "finished", TaskSpan>
+> = {
   created: {
     name: "codeq.task.create",
     tracer: "codeq/scheduler",

@@ -1,5 +1,5 @@
 /** The tracing interface. Callers do not know whether tracing is on; when it is off, calls do nothing. */
-import type { Change, Task } from "@codeq/queue";
+import type { Change, Task, TaskId } from "@codeq/queue";
 import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../logger.ts";
@@ -8,6 +8,8 @@ import type { Metrics } from "../metrics.ts";
 export interface Tracing extends AsyncDisposable {
   /** A durable change of a task. */
   changed(change: Change): void;
+  /** A task was not created, or a result was not accepted. */
+  refused(refused: RefusedCall): void;
   /** A request over HTTP was answered. */
   requested(answered: AnsweredRequest, sent: SentRequest): void;
   /** A stream of a gRPC client is over. */
@@ -35,6 +37,18 @@ export type TracingConfig = Pick<
 export interface SentContext {
   readonly traceParent: string | undefined;
   readonly traceState: string | undefined;
+}
+
+export interface RefusedCall extends SentContext {
+  readonly because: "created" | "finished";
+  /** The code of the refusal. */
+  readonly code: string;
+  readonly tenantId: string;
+  /** Undefined for a result whose task is not known. */
+  readonly command?: string | undefined;
+  /** Undefined for a task that was not created. */
+  readonly taskId?: TaskId | undefined;
+  readonly workerId?: string | undefined;
 }
 
 export interface AnsweredRequest {
@@ -73,6 +87,7 @@ export interface TracedPost {
 
 export const noTracing: Tracing = {
   changed: () => {},
+  refused: () => {},
   requested: () => {},
   streamed: () => {},
   posting: untracedPost,

@@ -23,7 +23,13 @@ import { isJson } from "../../../edge/json-scan.ts";
 import { type Answer, type Refusal, refusal, sentenceOf } from "../../../edge/operation.ts";
 import { isPlainJson } from "../../../edge/plain-json.ts";
 import { refusalOf } from "../../../edge/refusal-of.ts";
-import { type CreateTaskInput, create, createTask, type UniqueInput } from "../create-task.ts";
+import {
+  type CreateTaskInput,
+  create,
+  createTask,
+  noteRefused,
+  type UniqueInput,
+} from "../create-task.ts";
 import { AwaitedResults } from "./awaited-results.ts";
 
 type Event = producer.ProducerEvent;
@@ -38,6 +44,7 @@ class PendingCreates implements Waiter<Enqueued> {
   readonly acks: producer.CreateAck[] = [];
   refusals = 0;
   readonly #handler: ProducerHandler;
+  readonly #tasks: readonly producer.CreateTask[];
   /** Open tasks, plus one until all were decided. */
   #left: number;
 
@@ -47,6 +54,7 @@ class PendingCreates implements Waiter<Enqueued> {
     of: { readonly bytes: number; readonly isBatch: boolean; readonly startedMs: number },
   ) {
     this.#handler = handler;
+    this.#tasks = tasks;
     this.bytes = of.bytes;
     this.isBatch = of.isBatch;
     this.startedMs = of.startedMs;
@@ -79,6 +87,7 @@ class PendingCreates implements Waiter<Enqueued> {
     const ack = this.acks[item] as producer.CreateAck;
     ack.errorMessage = sentenceOf(refused);
     ack.errorCode = refused.code;
+    this.#handler.noteRefused(this.#tasks[item] as producer.CreateTask, refused);
     this.refusals += 1;
     this.settle();
   }
@@ -214,6 +223,10 @@ class ProducerHandler implements StreamHandler<Event> {
       this.#streamCall.send({ case: "createAck", value: acks[0] as producer.CreateAck });
     }
     this.#streamCall.answered(pending.bytes);
+  }
+
+  noteRefused(task: producer.CreateTask, refused: Refusal): void {
+    noteRefused(this.#parts.dispatch.server, this.#call, task, refused);
   }
 
   refusalOf(why: Refused): Refusal {

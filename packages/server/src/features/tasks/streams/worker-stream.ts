@@ -39,6 +39,7 @@ import { extendLease } from "../extend-lease.ts";
 import { abandonTask, nackTask } from "../return-task.ts";
 import {
   type ArtifactInput,
+  noteRefused,
   type SubmitResultInput,
   submitAny,
   submitNow,
@@ -99,6 +100,7 @@ class PendingResults extends OrderedAcks implements Waiter<Submitted> {
   readonly acks: worker.ResultAck[] = [];
   refusals = 0;
   readonly #handler: WorkerHandler;
+  readonly #results: readonly worker.Result[];
   /** Open results, plus one until all were decided. */
   #left: number;
 
@@ -109,6 +111,7 @@ class PendingResults extends OrderedAcks implements Waiter<Submitted> {
   ) {
     super();
     this.#handler = handler;
+    this.#results = results;
     this.bytes = of.bytes;
     this.isBatch = of.isBatch;
     this.startedMs = of.startedMs;
@@ -141,6 +144,7 @@ class PendingResults extends OrderedAcks implements Waiter<Submitted> {
     ack.ok = false;
     ack.errorMessage = sentenceOf(refused);
     ack.errorCode = refused.code;
+    this.#handler.noteRefused(this.#results[item] as worker.Result, refused);
     this.refusals += 1;
     this.settle();
   }
@@ -278,6 +282,11 @@ class WorkerHandler implements StreamHandler<Event>, ReadyStream {
 
   refuse({ code, text }: Refusal): void {
     this.#streamCall.refuse({ code: nameOf(code), message: text, errorCode: code });
+  }
+
+  noteRefused({ taskId }: worker.Result, refused: Refusal): void {
+    const { server } = this.#parts.dispatch;
+    noteRefused(server, this.call, { id: echoOf(taskId) as TaskId, workerId: "" }, refused);
   }
 
   refusalOf(why: Refused): Refusal {
