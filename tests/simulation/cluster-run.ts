@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import type { Change, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
 import { graceMsOf } from "../../packages/server/src/core/broker/leases.ts";
+import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { ClaimedTask } from "../../packages/server/src/core/broker/verbs.ts";
 import type { Router } from "../../packages/server/src/core/shards/router.ts";
 import { shardOf } from "../../packages/server/src/core/shards/shard-of.ts";
@@ -28,10 +29,13 @@ import {
 } from "../../packages/server/test/cluster-world.ts";
 import { ClusterLedger, type Known } from "./cluster-ledger.ts";
 import { ClusterSchedules } from "./cluster-schedules.ts";
+import { UniqueWatch } from "./unique-watch.ts";
 
 export interface ClusterOptions {
   readonly seed: number;
   readonly steps?: number;
+  /** Some tasks have unique keys. */
+  readonly hasUnique?: boolean;
 }
 
 export interface ClusterOutcome {
@@ -74,7 +78,7 @@ export async function simulateCluster(options: ClusterOptions): Promise<ClusterO
   const shards = random.pick([1, 1, 2, 3]);
   const trouble = random.pick([0, 0.01, 0.04]);
   const world = new ClusterWorld({ seed: options.seed, shards, trouble });
-  const run = new ClusterRun(world, random);
+  const run = new ClusterRun(world, random, options.hasUnique === true);
   const stray = (error: unknown): void => {
     run.ledger.broken(`nobody caught ${error instanceof Error ? error.stack : String(error)}`);
   };
@@ -115,11 +119,14 @@ class ClusterRun {
   readonly #world: ClusterWorld;
   readonly #random: SimRandom;
   readonly #keys: Map<string, TaskId> = new Map();
+  readonly #unique: UniqueWatch = new UniqueWatch();
   readonly #held: Held[] = [];
   readonly #comesBack: Map<SimNode, number> = new Map();
+  readonly #hasUnique: boolean;
   #wasClockWrong = false;
 
-  constructor(world: ClusterWorld, random: SimRandom) {
+  constructor(world: ClusterWorld, random: SimRandom, hasUnique: boolean) {
+    this.#hasUnique = hasUnique;
     this.#world = world;
     this.#random = random;
     this.schedules = new ClusterSchedules(world, random.fork("schedules"));
@@ -141,6 +148,7 @@ class ClusterRun {
       await this.#world.clock.advance(
         this.#random.next() < 0.95 ? this.#random.int(60) : this.#random.int(4000),
       );
+      this.#note(this.#unique.check(this.#taskOf));
     }
     if (this.#isSound) await this.#finish();
   }
@@ -154,6 +162,7 @@ class ClusterRun {
 
   /** A leader leaves the leases of the one before it some time, however late it is. */
   #changed({ because, before, after }: Change, led: Leadership): void {
+    if (after !== undefined) this.#unique.saw(after);
     const nameOf = ({ id, leaseToken }: Task): string => `${id} ${leaseToken}`;
     if ((because === "claimed" || because === "extended") && after !== undefined) {
       led.leases.add(nameOf(after));
@@ -246,9 +255,14 @@ class ClusterRun {
     const tenantId = random.pick(tenants);
     const idempotencyKey = random.next() < 0.4 ? `key-${random.int(40)}` : "";
     const priority = random.int(3);
-    const fields = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000 };
+    const isUnique = this.#hasUnique && idempotencyKey === "" && random.next() < 0.4;
+    const unique = isUnique
+      ? this.#unique.request(random, ["return", "replace", "latest"])
+      : undefined;
+    const fields = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000, unique };
     create(broker, fields).done.then(
       ({ task }) => {
+        this.#unique.saw(task);
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
         if (before !== undefined && before !== task.id) {
@@ -380,8 +394,10 @@ class ClusterRun {
       }
       this.epochs += nodes[0]?.shards[shard]?.status.epoch ?? 0;
     }
-    const wrong = await this.schedules.check({ isClockRight: !this.#wasClockWrong });
-    if (wrong !== undefined) this.#broken(wrong);
+    this.#note(await this.schedules.check({ isClockRight: !this.#wasClockWrong }));
+    const leaders = this.#world.logs.flatMap((_, shard) => this.#leading(shard) ?? []);
+    const stores = leaders.map(({ store }) => store);
+    this.#note(await this.#unique.checkEntries(stores, this.#taskOf));
     await this.#compare();
   }
 
@@ -391,9 +407,18 @@ class ClusterRun {
   }
 
   #placeOf(id: TaskId): string {
-    const shard = shardOf(id, this.#world.logs.length);
-    const broker = this.#world.leaderOf(shard)?.shards[shard]?.broker;
-    return broker?.store.task(id)?.place.in ?? "gone";
+    return this.#taskOf(id)?.place.in ?? "gone";
+  }
+
+  readonly #taskOf = (id: TaskId): Task | undefined =>
+    this.#leading(shardOf(id, this.#world.logs.length))?.store.task(id);
+
+  #leading(shard: number): ShardBroker | undefined {
+    return this.#world.leaderOf(shard)?.shards[shard]?.broker;
+  }
+
+  #note(wrong: string | undefined): void {
+    if (wrong !== undefined) this.#broken(wrong);
   }
 
   #claimAll(broker: Router, tenantId: TenantId): void {

@@ -6,6 +6,7 @@ import { type ClusterOutcome, simulateCluster } from "./cluster-run.ts";
 import { importMutant, type Mutation } from "./mutant.ts";
 
 const seedsEach = campaignLength({ short: 10, long: 1500 });
+const uniqueSeeds = campaignLength({ short: 5, long: 300 });
 const counted = [
   "acknowledged",
   "claimed",
@@ -52,6 +53,13 @@ test(`${seedsEach} seeds of clusters are sound`, async (context) => {
     for (const name of counted) totals[name] += outcome[name];
   }
   context.diagnostic(JSON.stringify(totals));
+});
+
+test(`${uniqueSeeds} seeds of clusters with unique keys are sound`, async () => {
+  for (let seed = 1; seed <= uniqueSeeds; seed += 1) {
+    const { finding } = await simulateCluster({ seed, hasUnique: true });
+    assert.equal(finding, undefined, `seed ${seed}`);
+  }
 });
 
 interface PlantedBug extends Mutation {
@@ -200,5 +208,30 @@ for (const { bug, seed: first, says, ...mutation } of plantedBugs) {
       return;
     }
     assert.fail(`${seedsMax} seeds from ${first} on passed with the bug`);
+  });
+}
+
+const uniqueBugs: readonly Omit<PlantedBug, "seed">[] = [
+  {
+    bug: "the entry of a unique key is written in another record than its task",
+    file: "packages/server/src/core/broker/shard-broker.ts",
+    from: "const writes = [...unique.writes, ...followed.writes];",
+    to:
+      "const writes = followed.writes; if (unique.writes.length > 0) this.#options.clock.after(20, () => " +
+      "{ if (this.store.state === 'open') this.store.commitRecords(unique.writes).done.catch(() => {}); });",
+    says: /live tasks|tasks wait|the entry of|has an entry and no task/,
+  },
+];
+
+for (const { bug, says, ...mutation } of uniqueBugs) {
+  test(`it is noticed when ${bug}`, async () => {
+    const mutant = await importMutant<{ simulateCluster: typeof simulateCluster }>(run, mutation);
+    for (let seed = 1; seed <= seedsMax; seed += 1) {
+      const { finding } = await mutant.simulateCluster({ seed, hasUnique: true });
+      if (finding === undefined) continue;
+      assert.match(finding, says);
+      return;
+    }
+    assert.fail("no seed has noticed it");
   });
 }

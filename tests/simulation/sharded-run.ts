@@ -5,7 +5,14 @@
  */
 import assert from "node:assert/strict";
 import { FaultError } from "@codeq/engine";
-import { type Change, queueOf, type TaskId, type TenantId, type WorkerId } from "@codeq/queue";
+import {
+  type Change,
+  queueOf,
+  type Task,
+  type TaskId,
+  type TenantId,
+  type WorkerId,
+} from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
 import {
   isLimited,
@@ -30,10 +37,13 @@ import {
   umbrella,
 } from "../../packages/server/test/broker-world.ts";
 import { lateWay, ShardedWorld } from "../../packages/server/test/queue-worlds.ts";
+import { UniqueWatch } from "./unique-watch.ts";
 
 export interface ShardedOptions {
   readonly seed: number;
   readonly steps?: number;
+  /** Some tasks have unique keys. */
+  readonly hasUnique?: boolean;
   /** Changes the world before anything happens. */
   readonly plant?: (world: ShardedWorld) => void;
 }
@@ -66,7 +76,11 @@ export async function simulateShards(options: ShardedOptions): Promise<ShardedOu
   const quotas: Quotas = { ...noQuotas, tenants: new Map([[acme as string, quota]]) };
   const world = await ShardedWorld.open(count, lateWay, { seed: options.seed, quotas });
   options.plant?.(world);
-  const run = new ShardedRun(world, random, { count, quotas });
+  const run = new ShardedRun(world, random, {
+    count,
+    quotas,
+    hasUnique: options.hasUnique === true,
+  });
   const stray = (error: unknown): void => {
     run.finding ??= `nobody caught ${String(error)}`;
   };
@@ -110,7 +124,9 @@ class ShardedRun {
   readonly #count: number;
   readonly #leasesMax: number;
   readonly #isLimited: boolean;
+  readonly #hasUnique: boolean;
   readonly #keys: Map<string, TaskId> = new Map();
+  readonly #unique: UniqueWatch = new UniqueWatch();
   readonly #held: Held[] = [];
   readonly #waiting: Set<AskedClaim> = new Set();
   /** Tasks that were never claimed, of this life of each shard, by bucket in their order. */
@@ -127,8 +143,10 @@ class ShardedRun {
   constructor(
     world: ShardedWorld,
     random: SimRandom,
-    { count, quotas }: { readonly count: number; readonly quotas: Quotas },
+    parts: { readonly count: number; readonly quotas: Quotas; readonly hasUnique: boolean },
   ) {
+    const { count, quotas } = parts;
+    this.#hasUnique = parts.hasUnique;
     this.#world = world;
     this.#random = random;
     this.#count = count;
@@ -146,6 +164,7 @@ class ShardedRun {
         this.#random.next() < 0.97 ? this.#random.int(15) : this.#random.int(30_000),
       );
       this.#checkLeases();
+      this.#note(this.#unique.check(this.#taskOf));
       if (step % stepsBetweenLooks === 0) await this.#look();
     }
     if (this.finding === undefined) await this.#finish();
@@ -228,9 +247,12 @@ class ShardedRun {
     const visibleMs = delayMs === undefined ? undefined : this.#world.clock.nowMs() + delayMs;
     const command = idempotencyKey === "" ? random.pick(commands) : "a";
     const maxAttempts = random.pick([1, 3, 20]);
-    const fields = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts };
+    const isUnique = this.#hasUnique && idempotencyKey === "" && random.next() < 0.4;
+    const unique = isUnique ? this.#unique.request(random) : undefined;
+    const fields = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts, unique };
     create(this.#world.broker, fields).done.then(
-      ({ task, replayed }) => {
+      ({ task, replayed, deduplicated }) => {
+        this.#unique.saw(task);
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
         if (before !== undefined && before !== task.id) {
@@ -238,7 +260,7 @@ class ShardedRun {
         }
         if (idempotencyKey !== "") this.#keys.set(key, task.id);
         if (this.acknowledged.has(task.id)) {
-          if (!replayed) this.#broken(`${task.id} was created twice`);
+          if (!replayed && !deduplicated) this.#broken(`${task.id} was created twice`);
           return;
         }
         this.acknowledged.set(task.id, { tenantId, isDone: false, token: 0 });
@@ -375,11 +397,14 @@ class ShardedRun {
   #observe(shard: number, { before, after, because }: Change): void {
     const task = after ?? before;
     if (task === undefined) return;
+    this.#unique.saw(task);
     if (shardOf(task.id, this.#count) !== shard) this.#broken(`${task.id} is in shard ${shard}`);
     const name = `${task.tenantId}/${queueOf(task.command)}/${task.priority}`;
     const order = this.#order[shard]?.get(name) ?? [];
     this.#order[shard]?.set(name, order);
     if (because === "created" && after?.place.in === "ready") order.push(task.id);
+    // A replaced task may have another priority, and goes to the back.
+    if (because === "edited") this.#forget(shard, task.id);
     const at = order.indexOf(task.id);
     if (because !== "claimed") {
       if (at >= 0 && after?.place.in !== "ready") order.splice(at, 1);
@@ -395,6 +420,13 @@ class ShardedRun {
     if (at === 0) order.shift();
   }
 
+  #forget(shard: number, id: TaskId): void {
+    for (const order of this.#order[shard]?.values() ?? []) {
+      const at = order.indexOf(id);
+      if (at >= 0) order.splice(at, 1);
+    }
+  }
+
   #checkLeases(): void {
     let leased = 0;
     for (const { queues } of this.#brokers()) leased += queues.findTenant(acme)?.leased ?? 0;
@@ -402,6 +434,13 @@ class ShardedRun {
       this.#broken(`${leased} leases, the quota is ${this.#leasesMax}`);
     }
     if (leased <= this.#leasesMax && this.#down.size === 0) this.#mayExceed = false;
+  }
+
+  readonly #taskOf = (id: TaskId): Task | undefined =>
+    this.#world.brokers[shardOf(id, this.#count)]?.store.task(id);
+
+  #note(wrong: string | undefined): void {
+    if (wrong !== undefined) this.#broken(wrong);
   }
 
   /** Everything comes to rest, and what the router believes is compared with what the shards have. */
@@ -422,6 +461,8 @@ class ShardedRun {
     }
     this.#checkWaiting();
     await this.#checkCounts();
+    const stores = this.#brokers().map(({ store }) => store);
+    this.#note(await this.#unique.checkEntries(stores, this.#taskOf));
     for (const [id, { tenantId, isDone }] of this.acknowledged) {
       const broker = this.#world.brokers[shardOf(id, this.#count)] as ShardBroker;
       const task = broker.store.task(id);

@@ -7,11 +7,13 @@ import { Router } from "../../packages/server/src/core/shards/router.ts";
 import { SharedUsage } from "../../packages/server/src/core/shards/shared-usage.ts";
 import { campaignLength } from "../campaign-length.ts";
 import { trackNoPromises } from "../untracked-promises.ts";
+import { importMutant, type Mutation } from "./mutant.ts";
 import { type ShardedOutcome, simulateShards } from "./sharded-run.ts";
 
 trackNoPromises();
 
 const seedsEach = campaignLength({ short: 15, long: 300 });
+const uniqueSeeds = campaignLength({ short: 8, long: 150 });
 const outcomes = new Map<number, Promise<ShardedOutcome>>();
 
 /** Seeds that several tests need run once. */
@@ -34,6 +36,13 @@ test(`${seedsEach} seeds of routers and shards are sound`, async (context) => {
   }
   context.diagnostic(JSON.stringify(totals));
   assert.deepEqual([...found].sort(), [1, 2, 3, 8]);
+});
+
+test(`${uniqueSeeds} seeds with unique keys are sound`, async () => {
+  for (let seed = 1; seed <= uniqueSeeds; seed += 1) {
+    const { finding } = await simulateShards({ seed, hasUnique: true });
+    assert.equal(finding, undefined, `seed ${seed}`);
+  }
 });
 
 /** Replaces a method while a seed runs. */
@@ -158,5 +167,44 @@ for (const { bug, says, plant } of plantedBugs) {
       return;
     }
     assert.fail("60 seeds passed with the bug");
+  });
+}
+
+const uniqueBugs: readonly (Mutation & { readonly bug: string; readonly says: RegExp })[] = [
+  {
+    bug: "a unique key has no home, so each shard has tasks of it",
+    file: "packages/server/src/core/shards/router.ts",
+    from: "uniqueHomeOf(input.command, input.unique.key)",
+    to: "uniqueHomeOf(input.command, input.unique.key + input.priority)",
+    says: /live tasks|entries in two shards/,
+  },
+  {
+    bug: "the entry of a unique key stays behind when its task ends",
+    file: "packages/server/src/core/broker/unique-keys.ts",
+    from: "writes.push(...writesOfUnique(name, entry));",
+    to: "if (entry !== undefined) writes.push(...writesOfUnique(name, entry));",
+    says: /the entry of|has an entry and no task/,
+  },
+  {
+    bug: "a request does not look for the task that has its unique key",
+    file: "packages/server/src/core/broker/shard-broker.ts",
+    from: "const entry = unlessDamaged(() => this.store.unique(name));",
+    to: "const entry = undefined;",
+    says: /live tasks|the entry of/,
+  },
+];
+
+const run = new URL("./sharded-run.ts", import.meta.url);
+
+for (const { bug, says, ...mutation } of uniqueBugs) {
+  test(`it is noticed when ${bug}`, async () => {
+    const mutant = await importMutant<{ simulateShards: typeof simulateShards }>(run, mutation);
+    for (let seed = 1; seed <= uniqueSeeds; seed += 1) {
+      const { finding } = await mutant.simulateShards({ seed, hasUnique: true });
+      if (finding === undefined) continue;
+      assert.match(finding, says);
+      return;
+    }
+    assert.fail("no seed has noticed it");
   });
 }
