@@ -76,6 +76,31 @@ test("a backup of a running server is restored with everything that was acknowle
   assert.equal((await next.claim({ commands: ["mail"] })).id, waiting);
 });
 
+test("schedules are restored, fire nothing twice, and catch up", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  const path = "/admin/schedules/digest";
+  const put = await server.ask(`/v1/codeq${path}`, {
+    method: "PUT",
+    caller: "admin-acme",
+    body: { command: "mail", every: "1m", overlap: "allow", catchUp: "all" },
+  });
+  assert.equal(put.status, 201, put.text);
+  await server.clock.advance(3 * 60_000);
+  const before = (await server.get(path, "admin-acme")).json;
+  assert.equal((await backup(server, { name: "daily" })).status, 201);
+  const dataDir = join(await folder(), "data");
+  await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
+  const next = await opened(t, dataDir);
+  assert.deepEqual((await next.get(path, "admin-acme")).json, before);
+  await next.clock.advance(5 * 60_000);
+  const { runs } = (await next.get(`${path}/runs`, "admin-acme")).json;
+  const instants = runs.map(({ at }: { at: string }) => at);
+  assert.equal(new Set(instants).size, instants.length);
+  const after = (await next.get(path, "admin-acme")).json;
+  assert.deepEqual([after.fired, after.live], [instants.length, instants.length]);
+  assert.ok(after.fired > before.fired);
+});
+
 test("a restore stops at a moment", async (t) => {
   const { server, backupDir } = await prepared(t);
   await backup(server, { name: "daily" });

@@ -240,6 +240,28 @@ test("a task for later is delayed until its time, one for the past is ready at o
   assert.equal(await place({ runAt: "2020-01-01T00:00:00Z", delaySeconds: 50 }), "PENDING_LIST");
 });
 
+test("delays count to the millisecond: of a new task, of a nack and of an edit", async (t) => {
+  const server = await setup(t);
+  const due = async (ms: number): Promise<void> => {
+    await server.clock.advance(ms - 1);
+    assert.equal(await server.claim(), undefined);
+    await server.clock.advance(1);
+  };
+  const id = await server.create({ delaySeconds: 1.25 });
+  await due(1250);
+  assert.equal((await server.claim()).id, id);
+  const nack = await server.post(`/tasks/${id}/nack`, { delaySeconds: 0.075 }, "worker-acme");
+  assert.equal(nack.text, '{"status":"requeued","delaySeconds":0.075}');
+  const edited = await server.ask(`/v1/codeq/admin/tasks/${id}`, {
+    method: "PATCH",
+    caller: "admin-acme",
+    body: { delaySeconds: 2.001 },
+  });
+  assert.equal(edited.status, 200, edited.text);
+  await due(2001);
+  assert.equal((await server.claim()).id, id);
+});
+
 test("a payload beyond its limit is refused with 413 and the configured number", async (t) => {
   const server = await setup(t, { settings: { payloadBytesMax: 2000 } });
   const send = (chars: number) =>

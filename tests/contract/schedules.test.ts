@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Zones } from "../../packages/server/src/core/zones.ts";
+import { openFeed } from "./feed-reader.ts";
 import { onlyWith, type Reply, type RunningServer, setup } from "./setup.ts";
 
 const base = "/v1/codeq/admin/schedules";
@@ -607,6 +608,64 @@ test("a schedule that is deleted and put again counts the tasks of the first one
   assert.equal((await shown(next, "digest")).live, 0);
 });
 
+test("the event feed has what schedules did, with their names", async (t) => {
+  const server = await setup(t);
+  const feed = await openFeed(server);
+  const body = { command: "render", cron: "* * * * *", maxAttempts: 1, pauseAfterFailures: 1 };
+  await made(server, "digest", body);
+  await server.clock.advance(2 * minuteMs);
+  await change(server, "digest", "pause", { reason: "deploy" });
+  await server.clock.advance(minuteMs);
+  await change(server, "digest", "resume");
+  const { id } = await server.claim();
+  await server.post(`/tasks/${id}/nack`, { reason: "broken" }, "worker-acme");
+  await feed.untilEvents(8);
+  const ofSchedule = { tenantId: "acme", scheduleId: "digest", command: "render" };
+  const events = feed.events.map(
+    ({ time: _, taskId: __, priority: ___, attempt: ____, ...rest }) => rest,
+  );
+  assert.deepEqual(
+    events.filter(({ scheduleId }) => scheduleId !== undefined),
+    [
+      { event: "created", ...ofSchedule, scheduledFor: "2026-01-02T03:05:00Z" },
+      {
+        event: "schedule_skipped",
+        ...ofSchedule,
+        scheduledFor: "2026-01-02T03:06:00Z",
+        count: 1,
+        reason: "overlap",
+      },
+      { event: "schedule_paused", ...ofSchedule, by: "boss", reason: "deploy" },
+      {
+        event: "schedule_skipped",
+        ...ofSchedule,
+        scheduledFor: "2026-01-02T03:07:00Z",
+        count: 1,
+        reason: "paused",
+      },
+      { event: "schedule_resumed", ...ofSchedule },
+      { event: "schedule_paused", ...ofSchedule, by: "server", reason: "a task failed" },
+    ],
+  );
+  const only = await openFeed(server, "?type=schedule_paused,schedule_resumed");
+  await change(server, "digest", "resume");
+  await only.untilEvents(1);
+  assert.deepEqual(only.names, ["schedule_resumed"]);
+});
+
+test("tasks are found by their schedule", async (t) => {
+  const server = await setup(t);
+  await made(server, "digest", minutely);
+  await made(server, "other", minutely);
+  await server.create();
+  await server.clock.advance(minuteMs);
+  const found = await server.get("/admin/tasks?schedule=digest", caller);
+  assert.deepEqual(
+    found.json.tasks.map(({ scheduleId }: { scheduleId: string }) => scheduleId),
+    ["digest"],
+  );
+});
+
 test("metrics count what was fired and skipped, and the audit trail who did what", async (t) => {
   const server = await setup(t);
   await made(server, "digest", { command: "render", cron: "* * * * *" });
@@ -616,6 +675,9 @@ test("metrics count what was fired and skipped, and the audit trail who did what
     await server.metric('codeq_schedule_skipped_total{command="render",reason="overlap"}'),
     2,
   );
+  const lateness = "codeq_schedule_lateness_seconds";
+  assert.equal(await server.metric(`${lateness}_count`), 1);
+  assert.ok((await server.metric(`${lateness}_sum`)) < 0.1);
   await change(server, "digest", "pause", { reason: "deploy" });
   const audit = await server.get("/admin/audit", caller);
   const actions = audit.json.records.map(({ action, target }: Record<string, string>) => [

@@ -210,7 +210,7 @@ test("a nack puts the task off by its delay, or by the policy when there is none
     backoffMaxSeconds: 50,
   } as const;
   const server = await setup(t, { settings });
-  const { call, ids } = await leasedMany(server, 5);
+  const { call, ids } = await leasedMany(server, 6);
   for (const [index, [delaySeconds, appliedDelaySeconds]] of (
     [
       [3, 3],
@@ -230,7 +230,14 @@ test("a nack puts the task off by its delay, or by the policy when there is none
       dlq: false,
     });
   }
-  await server.pass(2999);
+  const exact = { taskId: ids[5], delaySeconds: 0, delayMs: 2500, reason: "busy" };
+  const { nackAck } = await call.ask({ nack: exact });
+  assert.equal((nackAck as { appliedDelaySeconds: number }).appliedDelaySeconds, 3);
+  await server.pass(2499);
+  assert.equal((await server.api.stats()).delayed, 6);
+  await server.pass(1);
+  assert.equal((await server.api.stats()).delayed, 5);
+  await server.pass(499);
   assert.equal((await server.api.stats()).delayed, 5);
   await server.pass(1);
   assert.equal((await server.api.stats()).delayed, 4);

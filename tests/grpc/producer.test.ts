@@ -204,7 +204,12 @@ test("a time in the past is now, one in the future is kept to the millisecond, a
   assert.deepEqual((await server.api.stats()).ready, 3);
   await create(call, { command: "later", runAt: timestamp(startMs + 1501), delaySeconds: 1 });
   await create(call, { command: "delayed", delaySeconds: 2 });
-  await server.pass(1500);
+  await create(call, { command: "exact", delaySeconds: 1, delayMs: 1400 });
+  await server.pass(1399);
+  assert.equal((await server.api.stats("exact")).ready, 0);
+  await server.pass(1);
+  assert.equal((await server.api.stats("exact")).ready, 1);
+  await server.pass(100);
   assert.equal((await server.api.stats("later")).ready, 0);
   await server.pass(1);
   assert.equal((await server.api.stats("later")).ready, 1);

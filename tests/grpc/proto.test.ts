@@ -25,7 +25,7 @@ const workerMessages = {
     "task_id=1 string, status=2 string, result_json=3 bytes, error=4 string",
     "lease_token=100 uint64, artifacts=101 repeated Artifact",
   ].join(", "),
-  Nack: "task_id=1 string, delay_seconds=2 int32, reason=3 string, lease_token=100 uint64",
+  Nack: "task_id=1 string, delay_seconds=2 int32, reason=3 string, lease_token=100 uint64, delay_ms=101 uint64",
   Progress: "percent=1 int32, text=2 string",
   Heartbeat: [
     "task_id=1 string, extend_seconds=2 int32, lease_token=100 uint64",
@@ -61,7 +61,7 @@ const producerMessages = {
     "delay_seconds=9 int32, trace_parent=10 string, trace_state=11 string, tags=100 repeated string",
     "timeout_seconds=101 int32, ttl_seconds=102 int32, idempotency_mode=103 string",
     "unique_key=104 string, unique_while=105 string, unique_on=106 string, unique_for=107 string",
-    "unique_max_wait=108 string",
+    "unique_max_wait=108 string, delay_ms=109 uint64",
   ].join(", "),
   CreateTaskBatch: "tasks=1 repeated CreateTask",
   AwaitResult: "task_id=1 string, wait_seconds=2 int32",

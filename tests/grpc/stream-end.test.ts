@@ -19,7 +19,7 @@ function toldBy(server: Server): string[] {
   const told: string[] = [];
   server.api.core.feed.listen({
     tenantId: undefined,
-    hear: ({ event, how }) => told.push(how === undefined ? event : `${event} ${how}`),
+    hear: (each) => told.push("how" in each ? `${each.event} ${each.how}` : each.event),
     end: () => {},
   });
   return told;

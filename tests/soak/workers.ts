@@ -87,7 +87,10 @@ export class Worker {
     switch (outcome) {
       case "nack": {
         const delaySeconds = random.int(2);
-        this.stream.send({ case: "nack", value: { ...owned, delaySeconds, reason: failure } });
+        this.stream.send({
+          case: "nack",
+          value: { ...owned, delaySeconds, delayMs: 0, reason: failure },
+        });
         return;
       }
       case "abandon":

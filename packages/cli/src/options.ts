@@ -61,6 +61,12 @@ export class Options {
     throw usageError(`--${name} must be a time: ${forms}, not ${JSON.stringify(text)}`);
   }
 
+  /** A duration in seconds, to the millisecond. */
+  exactSeconds(name: string): number | undefined {
+    const ms = this.durationMs(name);
+    return ms === undefined ? undefined : ms / 1000;
+  }
+
   /** A duration in seconds, rounded up. */
   seconds(name: string): number | undefined {
     const ms = this.durationMs(name);

@@ -110,7 +110,7 @@ export function taskFields(options: Options): NewTask {
       ? { key: options.text("unique"), on: options.text("unique-on") }
       : undefined,
     runAt: options.instant("run-at"),
-    delaySeconds: options.seconds("delay"),
+    delaySeconds: options.exactSeconds("delay"),
     timeoutSeconds: options.seconds("execution-timeout"),
     ttlSeconds: options.seconds("ttl"),
     webhook: options.text("webhook"),

@@ -713,6 +713,29 @@ export interface RunEvent {
   readonly text?: string | undefined;
   /** Of `log`: what the worker wrote. */
   readonly lines?: readonly string[] | undefined;
+  /** Of `created`: the schedule that created the task. */
+  readonly scheduleId?: string | undefined;
+  /** Of `created`: the nominal instant of the schedule. */
+  readonly scheduledFor?: string | undefined;
+}
+
+/** Something that happened to a schedule. */
+export interface ScheduleEvent {
+  readonly event: "schedule_skipped" | "schedule_paused" | "schedule_resumed";
+  /** When, as in RFC 3339. */
+  readonly time: string;
+  readonly tenantId: string;
+  readonly scheduleId: string;
+  /** The command of its tasks. */
+  readonly command: string;
+  /** Of `schedule_skipped`: the first nominal instant. */
+  readonly scheduledFor?: string | undefined;
+  /** Of `schedule_skipped`: how many nominal instants. */
+  readonly count?: number | undefined;
+  /** Of `schedule_paused`: who paused it. */
+  readonly by?: string | undefined;
+  /** Of `schedule_skipped` and `schedule_paused`. */
+  readonly reason?: string | undefined;
 }
 
 /** Why a task is where it is. */

@@ -47,6 +47,7 @@ export type {
   RunEvent,
   RunStatus,
   Schedule,
+  ScheduleEvent,
   ScheduleExplanation,
   ScheduleRun,
   ServerSetting,

@@ -15,8 +15,8 @@ export interface RetryOptions {
   /** Attempts before the task becomes a dead letter; the server's default is 5. */
   readonly maxAttempts?: number | undefined;
   /**
-   * The pause before another try, in whole seconds (fractions are rounded up). Without it the server's
-   * backoff policy decides. `attempt` is 1 for the first attempt.
+   * The pause before another try, to the millisecond. Without it the server's backoff policy decides. `attempt` is
+   * 1 for the first attempt.
    */
   readonly delay?: Duration | ((attempt: number, error: unknown) => Duration) | undefined;
 }

@@ -162,8 +162,9 @@ export class Outbox<Tx> {
         const id = uuidFrom(this.#runtime.uniqueId());
         const payload = payloads[at] as string;
         const fields = createFields(definition, options, { payload, ownKey: id, trace });
-        if (fields.runAtMs === undefined && fields.delaySeconds > 0) {
-          fields.runAtMs = this.#runtime.clock.nowMs() + fields.delaySeconds * 1000;
+        const delayMs = Number(fields.delayMs);
+        if (fields.runAtMs === undefined && delayMs > 0) {
+          fields.runAtMs = this.#runtime.clock.nowMs() + delayMs;
         }
         return { id, key: fields.idempotencyKey, fields };
       });
@@ -183,7 +184,13 @@ type Fields = ReturnType<typeof createFields>;
 
 /** What a column of its own says, and what is a default anyway, is left out. */
 function optionsOf(id: string, fields: Fields): Partial<Fields> {
-  const { command: _command, payload: _payload, delaySeconds: _delay, ...options } = fields;
+  const {
+    command: _command,
+    payload: _payload,
+    delaySeconds: _delay,
+    delayMs: _ms,
+    ...options
+  } = fields;
   const defaults: object = { ...producer.newCreateTask(), idempotencyKey: id };
   const isDefault = ([name, value]: readonly [string, unknown]): boolean =>
     JSON.stringify(value) === JSON.stringify(defaults[name as keyof typeof defaults]);

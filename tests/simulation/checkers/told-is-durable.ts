@@ -3,11 +3,11 @@
  * of each task in the order in which it happened.
  */
 import type { Place, TaskId } from "@codeq/queue";
-import type { TaskEvent, TaskEventName } from "../../../packages/server/src/telemetry/feed.ts";
+import type { TaskEvent } from "../../../packages/server/src/telemetry/feed.ts";
 import type { MakeChecker } from "./checker.ts";
 
 /** Where a task is after the event. */
-const placesAfter: Readonly<Record<TaskEventName, readonly Place["in"][]>> = {
+const placesAfter: Readonly<Record<TaskEvent["event"], readonly Place["in"][]>> = {
   created: ["ready", "delayed"],
   promoted: ["ready"],
   replayed: ["ready"],
@@ -24,7 +24,7 @@ const placesAfter: Readonly<Record<TaskEventName, readonly Place["in"][]>> = {
 
 interface Told {
   readonly version: number;
-  readonly event: TaskEventName;
+  readonly event: TaskEvent["event"];
 }
 
 export const toldIsDurable: MakeChecker = ({ world, report }) => {
@@ -50,7 +50,7 @@ export const toldIsDurable: MakeChecker = ({ world, report }) => {
       life.core?.feed.listen({
         tenantId: undefined,
         hear: (event) => {
-          if (world.life === life) check(event);
+          if (world.life === life && event.taskId !== undefined) check(event);
         },
         end: () => {},
       });

@@ -139,7 +139,9 @@ export function bodyOf<K extends Key>(call: Call, key: K): Partial<BodyOf<K>> {
 
 function optionAs({ options }: Call, row: OptionRow, shape: Shape): unknown {
   const { name, value } = row;
-  if (value === "time") return options.seconds(name);
+  if (value === "time") {
+    return shape.kind === "decimal" ? options.exactSeconds(name) : options.seconds(name);
+  }
   if (value === "instant") return options.instant(name);
   if (shape.kind === "list") return options.list(name);
   if (shape.kind === "flag") return options.has(name) ? true : undefined;

@@ -82,7 +82,8 @@ export async function heartbeat(call: Call): Promise<void> {
 }
 
 export async function nack(call: Call): Promise<void> {
-  const delaySeconds = wholeSeconds(call, "delay");
+  const delay = call.options.exactSeconds("delay");
+  const delaySeconds = delay && Math.min(delay, limits.delaySecondsMax);
   const reason = call.options.text("reason");
   const { value } = await ask(call, "POST /tasks/:id/nack", {
     params: await taskOf(call),

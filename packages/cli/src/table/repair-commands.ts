@@ -59,6 +59,12 @@ const filters: readonly OptionRow[] = [
     about: "Only tasks with this tag; if repeated, with all of these tags.",
   },
   {
+    name: "schedule",
+    sets: "schedule",
+    value: "id",
+    about: "Only tasks of this schedule.",
+  },
+  {
     name: "created-after",
     sets: "createdAfter",
     value: "instant",

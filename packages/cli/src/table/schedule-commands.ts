@@ -25,6 +25,8 @@ const settings: readonly OptionRow[] = [
   },
   { name: "offset", sets: "offset", value: "period", about: "With --every: how much later." },
   ...times,
+  { name: "from", sets: "from", value: "instant", about: "Nothing fires before (RFC 3339)." },
+  { name: "until", sets: "until", value: "instant", about: "Nothing fires after (RFC 3339)." },
   { name: "times", sets: "times", value: "number", about: "Tasks to create in all." },
   {
     name: "overlap",
@@ -39,6 +41,12 @@ const settings: readonly OptionRow[] = [
     value: "rule",
     choices: ["none", "latest", "all"],
     about: "What happens after down time (default: latest).",
+  },
+  {
+    name: "grace",
+    sets: "graceSeconds",
+    value: "time",
+    about: "With --overlap replace: how long the worker of a cancelled task gets to stop.",
   },
   { name: "within", sets: "within", value: "period", about: "How late a task may be created." },
   { name: "spread", sets: "spread", value: "period", about: "Create tasks up to so much later." },
@@ -56,6 +64,20 @@ const settings: readonly OptionRow[] = [
     value: "number",
     about: "Attempts before a task becomes a dead letter.",
   },
+  {
+    name: "execution-timeout",
+    sets: "timeoutSeconds",
+    value: "time",
+    about: "How long a worker may take for one attempt.",
+  },
+  {
+    name: "ttl",
+    sets: "ttlSeconds",
+    value: "time",
+    about: "How long a task may wait for a worker.",
+  },
+  { name: "tag", sets: "tags", value: "tag", multiple: true, about: "A label of the tasks." },
+  { name: "webhook", sets: "webhook", value: "url", about: "The URL that gets the results." },
 ];
 
 export const scheduleCommands: readonly CommandRow[] = [

@@ -2,7 +2,7 @@
  * Reads the event feed of a server, and reconnects when the server was away. Events become lines: one for each
  * event, or sums when there are many.
  */
-import type { RunEvent } from "@codeq/client";
+import type { RunEvent, ScheduleEvent } from "@codeq/client";
 import type { ServerSentEvent } from "@codeq/client/command-line";
 import type { Clock } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
@@ -10,7 +10,9 @@ import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { pause } from "../host.ts";
 import { printable, type Style } from "../terminal/style.ts";
-import { count, duration, timeOfDay } from "../terminal/units.ts";
+import { count, counted, duration, timeOfDay } from "../terminal/units.ts";
+
+export type FeedEvent = RunEvent | ScheduleEvent;
 
 interface FeedSteps {
   /** A queue; empty for all queues. */
@@ -18,7 +20,7 @@ interface FeedSteps {
   /** Names of events, separated by commas; empty for all. */
   readonly types: string;
   readonly signal: AbortSignal;
-  readonly heard: (event: RunEvent) => void;
+  readonly heard: (event: FeedEvent) => void;
   /** So many events came faster than they could be read. */
   readonly missed: (count: number) => void;
   /** Something to say about the server. */
@@ -68,7 +70,7 @@ async function readOnce(api: ApiClient, steps: FeedSteps, server: Server): Promi
 
 function take({ name, value }: ServerSentEvent, steps: FeedSteps): void {
   if (name === "") return;
-  const event = value as RunEvent & { readonly count: number; readonly code: string };
+  const event = value as FeedEvent & { readonly count: number; readonly code: string };
   if (name === "missed") steps.missed(event.count);
   else if (name !== "end") steps.heard(event);
   else steps.note(event.code === "shutting_down" ? "the server is stopping" : (event.reason ?? ""));
@@ -87,12 +89,13 @@ const paints: Readonly<Record<string, Paint>> = {
 };
 
 /** `tookMs` is how long the run took that ended with the event. */
-export function eventLine(event: RunEvent, style: Style, tookMs?: number): string {
+export function eventLine(event: FeedEvent, style: Style, tookMs?: number): string {
   const time = style.dim(timeOfDay(Date.parse(event.time)));
   const command = style.bold(printable(event.command));
+  const about = "taskId" in event ? shortId(event.taskId) : printable(event.scheduleId);
   const took = tookMs === undefined ? [] : [duration(tookMs)];
   const more = [...took, detailsOf(event)].filter((part) => part !== "").join(", ");
-  const line = `${time}  ${command}  ${style.dim(shortId(event.taskId))}  ${named(event.event, style)}`;
+  const line = `${time}  ${command}  ${style.dim(about)}  ${named(event.event, style)}`;
   return more === "" ? line : `${line}  ${style.dim(more)}`;
 }
 
@@ -105,18 +108,36 @@ function named(event: string, style: Style): string {
   return (paints[event] ?? plain)(style)(printable(event).replaceAll("_", " "));
 }
 
-function detailsOf(event: RunEvent): string {
-  const { priority, attempt, workerId, how, delaySeconds, reason } = event;
-  const isNew = event.event === "created";
-  const parts = [
+function detailsOf(event: FeedEvent): string {
+  const parts = "taskId" in event ? partsOfTask(event) : partsOfSchedule(event);
+  const { reason } = event;
+  if (reason !== undefined && reason !== "") parts.push(printable(reason));
+  return parts.filter((part) => part !== "").join(", ");
+}
+
+function partsOfTask({
+  event,
+  priority,
+  attempt,
+  workerId,
+  how,
+  delaySeconds,
+}: RunEvent): string[] {
+  const isNew = event === "created";
+  return [
     isNew && priority > 0 ? `priority ${priority}` : "",
     how === undefined ? "" : printable(how).replaceAll("_", " "),
     !isNew && attempt > 1 ? `attempt ${attempt}` : "",
     workerId === undefined ? "" : `by ${printable(workerId)}`,
     delaySeconds === undefined || delaySeconds === 0 ? "" : `due in ${delaySeconds} s`,
-    reason === undefined || reason === "" ? "" : printable(reason),
   ];
-  return parts.filter((part) => part !== "").join(", ");
+}
+
+function partsOfSchedule({ count: instants, by }: ScheduleEvent): string[] {
+  return [
+    instants === undefined ? "" : counted(instants, "instant"),
+    by === undefined ? "" : `by ${printable(by)}`,
+  ];
 }
 
 /** Events that end the run of a worker; `released` is a task that was handed back. */
@@ -134,7 +155,9 @@ export class RunTimes {
   readonly #begun: Map<string, number> = new Map();
 
   /** Undefined for an event that ends no run. */
-  tookMs({ event, taskId, time }: RunEvent): number | undefined {
+  tookMs(about: FeedEvent): number | undefined {
+    if (!("taskId" in about)) return undefined;
+    const { event, taskId, time } = about;
     const atMs = Date.parse(time);
     if (event === "claimed" && this.#begun.size < runsMax) this.#begun.set(taskId, atMs);
     const begunMs = this.#begun.get(taskId);
@@ -167,7 +190,7 @@ export class CalmLines {
     this.#print = parts.print;
   }
 
-  add(event: RunEvent, tookMs?: number): void {
+  add(event: FeedEvent, tookMs?: number): void {
     if (!this.#isOpen) {
       this.#isOpen = true;
       this.#clock.after(1000, () => this.#close());

@@ -44,7 +44,7 @@ export interface TaskChanges {
   readonly payload?: unknown;
   /** When it may be claimed; a date or milliseconds since 1970. Wins over `delay`. */
   readonly runAt?: Date | number | undefined;
-  /** How long from now until it may be claimed, in whole seconds (fractions are rounded up). */
+  /** How long from now until it may be claimed, to the millisecond. */
   readonly delay?: Duration | undefined;
 }
 

@@ -30,7 +30,7 @@ import type {
   TriageOptions,
   WorkerExplanation,
 } from "../api-types.ts";
-import { type Duration, toMs, toSeconds } from "../duration.ts";
+import { type Duration, toMs } from "../duration.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
 import { TenantSubscriptions } from "../subscriptions/subscriptions.ts";
 import { AdminKeys } from "./admin-keys.ts";
@@ -195,7 +195,7 @@ export class Admin {
       priority,
       payload,
       runAt: runAt === undefined ? undefined : new Date(runAt).toISOString(),
-      delaySeconds: delay === undefined ? undefined : toSeconds(toMs(delay, "delay")),
+      delaySeconds: delay === undefined ? undefined : toMs(delay, "delay") / 1000,
     };
     return (await call(this.#api, "PATCH /admin/tasks/:id", { params: { id }, body })).task;
   }

@@ -12,7 +12,7 @@ function uniqueOf(task: Fields): Record<string, string> {
 
 /** A task of a request that creates several. */
 export function itemOf(task: Fields, payload: string): string {
-  const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delaySeconds } = task;
+  const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delayMs } = task;
   const { tags, timeoutSeconds, ttlSeconds } = task;
   const runAt = runAtMs === undefined ? "" : new Date(runAtMs).toISOString();
   const fields = JSON.stringify({
@@ -22,7 +22,7 @@ export function itemOf(task: Fields, payload: string): string {
     maxAttempts,
     idempotencyKey,
     runAt,
-    delaySeconds,
+    delaySeconds: Number(delayMs) / 1000,
     tags: tags.length === 0 ? undefined : tags,
     timeoutSeconds: timeoutSeconds === 0 ? undefined : timeoutSeconds,
     ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,

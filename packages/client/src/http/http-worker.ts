@@ -39,7 +39,8 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
     case "resultBatch":
       return submitAll(event.value.results, talk);
     case "nack": {
-      const { taskId, delaySeconds, reason, leaseToken } = event.value;
+      const { taskId, delayMs, reason, leaseToken } = event.value;
+      const delaySeconds = Number(delayMs) / 1000;
       const answer = await orRefused(
         call(talk.ask, "POST /tasks/:id/nack", {
           params: { id: taskId },

@@ -15,7 +15,7 @@ import type { Run } from "./run.ts";
 
 /** What one task can have beside its input. */
 export interface EnqueueOptions {
-  /** Not before this time has passed, in whole seconds (fractions are rounded up). */
+  /** Not before this time has passed, to the millisecond. */
   readonly delay?: Duration | undefined;
   /** Not before this moment; a date or milliseconds since 1970. Wins over `delay`. */
   readonly runAt?: Date | number | undefined;
@@ -116,7 +116,7 @@ export function createFields(
     idempotencyMode: options.idempotencyMode ?? "",
     ...uniqueFields(options.unique ?? definition.unique, more.payload),
     runAtMs: options.runAt === undefined ? undefined : momentOf(options.runAt),
-    delaySeconds: secondsOf(options, "delay", limits.delaySecondsMax),
+    ...delayFields(options),
     traceParent: more.trace?.traceparent ?? "",
     traceState: more.trace?.tracestate ?? "",
     tags: options.tags === undefined ? noTags : checkTags(options.tags),
@@ -176,6 +176,12 @@ function momentOf(runAt: Date | number): number {
   if (Number.isFinite(ms)) return Math.ceil(ms);
   const rule = "give a Date, or milliseconds since 1970";
   throw new CodeqError("invalid_option", `invalid runAt ${String(runAt)}: ${rule}`);
+}
+
+/** The seconds are for servers that do not know the milliseconds. */
+function delayFields(options: EnqueueOptions): Pick<CreateFields, "delaySeconds" | "delayMs"> {
+  const delaySeconds = secondsOf(options, "delay", limits.delaySecondsMax);
+  return { delaySeconds, delayMs: options.delay === undefined ? 0 : toMs(options.delay, "delay") };
 }
 
 function secondsOf(

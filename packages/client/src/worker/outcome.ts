@@ -24,8 +24,7 @@ export class Permanent extends Error {
 }
 
 /**
- * Try again after this time, in whole seconds (fractions are rounded up; the server has a longest
- * delay). It counts as an attempt.
+ * Try again after this time, to the millisecond (the server has a longest delay). It counts as an attempt.
  *
  * ```ts
  * if (reply.status === 429) throw new RetryIn("2m", "the rate limit of the image host");
@@ -45,7 +44,7 @@ export class RetryIn extends Error {
 export type Outcome =
   | { readonly kind: "completed"; readonly json: string }
   | { readonly kind: "failed"; readonly error: string }
-  | { readonly kind: "retry"; readonly delaySeconds: number; readonly reason: string }
+  | { readonly kind: "retry"; readonly delayMs: number; readonly reason: string }
   | { readonly kind: "hand_back" };
 
 export const handBack: Outcome = { kind: "hand_back" };
@@ -59,22 +58,22 @@ export function outcomeOf(
   if (error instanceof Permanent) return { kind: "failed", error: textOf(error, "error") };
   const reason = textOf(error, "reason");
   if (error instanceof RetryIn) {
-    return { kind: "retry", delaySeconds: secondsOf(error.delayMs), reason };
+    return { kind: "retry", delayMs: delayOf(error.delayMs), reason };
   }
-  if (retryDelay === undefined) return { kind: "retry", delaySeconds: 0, reason };
+  if (retryDelay === undefined) return { kind: "retry", delayMs: 0, reason };
   try {
     const delay = typeof retryDelay === "function" ? retryDelay(attempt, error) : retryDelay;
-    return { kind: "retry", delaySeconds: secondsOf(toMs(delay, "retry delay")), reason };
+    return { kind: "retry", delayMs: delayOf(toMs(delay, "retry delay")), reason };
   } catch (broken) {
     // The handler's error must not be hidden by one in the choice of the delay; both are reported.
     const text = `${reason} (retry.delay failed: ${messageOf(broken)})`;
-    return { kind: "retry", delaySeconds: 0, reason: text.slice(0, limits.reasonCharsMax) };
+    return { kind: "retry", delayMs: 0, reason: text.slice(0, limits.reasonCharsMax) };
   }
 }
 
 /** Zero would leave it to the server's policy. */
-function secondsOf(ms: number): number {
-  return Math.max(1, Math.min(toSeconds(ms), limits.delaySecondsMax));
+function delayOf(ms: number): number {
+  return Math.max(1, Math.min(ms, limits.delaySecondsMax * 1000));
 }
 
 /** Never empty, and no longer than the server takes. */
@@ -99,8 +98,10 @@ export function eventOf(
     case "failed":
       return { case: "result", value: resultOf(taskId, leaseToken, outcome) };
     case "retry": {
-      const { delaySeconds, reason } = outcome;
-      return { case: "nack", value: { taskId, leaseToken, delaySeconds, reason } };
+      const { delayMs, reason } = outcome;
+      // The seconds are for servers that do not know the milliseconds.
+      const delaySeconds = toSeconds(delayMs);
+      return { case: "nack", value: { taskId, leaseToken, delaySeconds, delayMs, reason } };
     }
     case "hand_back":
       return { case: "abandon", value: { taskId, leaseToken, interrupted: true } };

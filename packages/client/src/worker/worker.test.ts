@@ -319,6 +319,7 @@ test("a task that comes back before its nack is acknowledged is an attempt of it
     taskId: "t1",
     leaseToken: 1,
     delaySeconds: 1,
+    delayMs: 1000,
     reason: "try again in 1s",
   });
   await deliver({ leaseToken: 2, attempts: 1 });
@@ -338,13 +339,20 @@ test("what a handler throws decides what becomes of the task", async () => {
   const cases: [unknown, object][] = [
     [new Permanent("no such file"), { ...failed, error: "no such file" }],
     [new Permanent(""), { ...failed, error: "Permanent" }],
-    [new RetryIn("90s", "busy"), { delaySeconds: 90, reason: "busy" }],
-    [new RetryIn(1), { delaySeconds: 1, reason: "try again in 1" }],
-    [new TypeError("x is not y"), { delaySeconds: 60, reason: "TypeError: x is not y" }],
-    [new Error("plain"), { delaySeconds: 5, reason: "Error: plain" }],
-    ["a text", { delaySeconds: 5, reason: "a text" }],
-    [undefined, { delaySeconds: 5, reason: "undefined" }],
-    [new Error("y".repeat(9000)), { delaySeconds: 5, reason: `Error: ${"y".repeat(4089)}` }],
+    [new RetryIn("90s", "busy"), { delaySeconds: 90, delayMs: 90_000, reason: "busy" }],
+    [new RetryIn(1), { delaySeconds: 1, delayMs: 1, reason: "try again in 1" }],
+    [new RetryIn(0, "busy"), { delaySeconds: 1, delayMs: 1, reason: "busy" }],
+    [
+      new TypeError("x is not y"),
+      { delaySeconds: 60, delayMs: 60_000, reason: "TypeError: x is not y" },
+    ],
+    [new Error("plain"), { delaySeconds: 5, delayMs: 4500, reason: "Error: plain" }],
+    ["a text", { delaySeconds: 5, delayMs: 4500, reason: "a text" }],
+    [undefined, { delaySeconds: 5, delayMs: 4500, reason: "undefined" }],
+    [
+      new Error("y".repeat(9000)),
+      { delaySeconds: 5, delayMs: 4500, reason: `Error: ${"y".repeat(4089)}` },
+    ],
   ];
   for (const [thrown, expected] of cases) {
     const { server, running, deliver } = await setup({}, [delays]);
@@ -359,7 +367,8 @@ test("without a delay of its own a retry is left to the server", async () => {
   const { server, running, deliver } = await setup();
   await deliver({});
   await running[0]?.fail(new Error("no"));
-  assert.equal(server.last.take("nack").delaySeconds, 0);
+  const { delaySeconds, delayMs } = server.last.take("nack");
+  assert.deepEqual([delaySeconds, delayMs], [0, 0]);
 });
 
 test("a payload that is not JSON, and an output that cannot be, are failures of the attempt", async () => {

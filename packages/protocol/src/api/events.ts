@@ -16,6 +16,9 @@ const taskEventNames = [
   "progress",
   "log",
 ] as const;
+/** A task that a schedule creates has the event `created`, with `scheduleId`. */
+const scheduleEventNames = ["schedule_skipped", "schedule_paused", "schedule_resumed"] as const;
+const eventNames = [...taskEventNames, ...scheduleEventNames] as const;
 
 const optional = { isOptional: true } as const;
 
@@ -48,8 +51,25 @@ export const TaskEvent = object(
     percent: whole("Of `progress`: how far the work has come, from 0 to 100.", optional),
     text: text("Of `progress`: what is being done.", optional),
     lines: list(text(), "Of `log`: what the worker wrote.", optional),
+    scheduleId: text("Of `created`: the schedule that created the task.", optional),
+    scheduledFor: instant("Of `created`: the nominal instant of the schedule.", optional),
   },
   { about: "Something that happened to a task." },
+);
+
+export const ScheduleEvent = object(
+  {
+    event: text("", { oneOf: scheduleEventNames }),
+    time: instant("When, as in RFC 3339.", { as: "atMs" }),
+    tenantId: text(),
+    scheduleId: text(),
+    command: text("The command of its tasks."),
+    scheduledFor: instant("Of `schedule_skipped`: the first nominal instant.", optional),
+    count: count("Of `schedule_skipped`: how many nominal instants.", optional),
+    by: text("Of `schedule_paused`: who paused it.", optional),
+    reason: text("Of `schedule_skipped` and `schedule_paused`.", optional),
+  },
+  { about: "Something that happened to a schedule." },
 );
 
 /** An event named `summary`: what happened within a second. */
@@ -66,14 +86,14 @@ export const events = endpoints({
   watchEvents: {
     key: "GET /admin/events",
     access: "viewer",
-    summary: "Watch the events of tasks",
+    summary: "Watch the events of tasks and schedules",
     query: {
       command: text("Only events of this command.", { none: "" }),
-      type: text(`Only these events, separated by commas: ${taskEventNames.join(", ")}.`, {
+      type: text(`Only these events, separated by commas: ${eventNames.join(", ")}.`, {
         as: "types",
         none: "",
-        pattern: new RegExp(`^(${taskEventNames.join("|")})(,(${taskEventNames.join("|")}))*$`),
-        rule: `one or more of ${taskEventNames.join(", ")}, separated by commas`,
+        pattern: new RegExp(`^(${eventNames.join("|")})(,(${eventNames.join("|")}))*$`),
+        rule: `one or more of ${eventNames.join(", ")}, separated by commas`,
       }),
       task: text("Only events of the task with this id.", { none: "" }),
       view: text(

@@ -4,7 +4,7 @@ import { AuditRecord, audit } from "./audit.ts";
 import { Backup, backups } from "./backups.ts";
 import { AddedNode, cluster, HandedOff, RemovedNode, RepairBody, RepairedLog } from "./cluster.ts";
 import { BulkOptions, BulkOutcome, deadLetters } from "./dead-letters.ts";
-import { events, TaskEvent } from "./events.ts";
+import { events, ScheduleEvent, TaskEvent } from "./events.ts";
 import { explain, TaskExplanation, WorkerExplanation } from "./explain.ts";
 import { FailureGroup, failures, Triage } from "./failures.ts";
 import { Job, jobs } from "./jobs.ts";
@@ -88,7 +88,7 @@ export {
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 export { AuditRecord } from "./audit.ts";
 export { BulkOutcome } from "./dead-letters.ts";
-export { EventSummary, TaskEvent } from "./events.ts";
+export { EventSummary, ScheduleEvent, TaskEvent } from "./events.ts";
 export { TaskExplanation, WorkerExplanation } from "./explain.ts";
 export { Health } from "./health.ts";
 export { Job } from "./jobs.ts";
@@ -182,6 +182,7 @@ export const client = {
   RepairOptions: RepairBody,
   RepairedLog,
   RunEvent: TaskEvent,
+  ScheduleEvent,
   TaskExplanation,
   WorkerExplanation,
   ConnectedWorker: Worker,

@@ -194,7 +194,7 @@ export const TaskReplay = object(
       ...positive,
       max: limits.maxAttemptsMax,
     }),
-    delaySeconds: whole("Seconds before the new task may be claimed.", delaySeconds),
+    delaySeconds: decimal("Seconds before the new task may be claimed.", delaySeconds),
   },
   {
     about: "What is different in the new task; what is missing is as in the old one.",
@@ -214,7 +214,7 @@ const TaskEdit = object(
       "RFC 3339 time: when the task may be claimed. Takes precedence over delaySeconds.",
       isOptional,
     ),
-    delaySeconds: whole(
+    delaySeconds: decimal(
       "Seconds before the task may be claimed; 0 makes the task ready now.",
       delaySeconds,
     ),

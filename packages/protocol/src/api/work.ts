@@ -73,7 +73,7 @@ const createFields = {
     "RFC 3339 time: when the task may be claimed. Takes precedence over delaySeconds.",
     isOptional,
   ),
-  delaySeconds: whole("Seconds before the task may be claimed.", {
+  delaySeconds: decimal("Seconds before the task may be claimed, to the millisecond.", {
     min: 0,
     max: limits.delaySecondsMax,
     isOptional: true,
@@ -151,7 +151,10 @@ export const HeartbeatBody = object({
   leaseToken,
 });
 export const NackBody = object({
-  delaySeconds: whole("Seconds before the retry; 0 or less means the backoff policy.", isOptional),
+  delaySeconds: decimal(
+    "Seconds before the retry, to the millisecond; 0 or less means the backoff policy.",
+    isOptional,
+  ),
   reason: text("Why the attempt failed.", isOptional),
   leaseToken,
 });

@@ -68,6 +68,8 @@ export interface CreateTask {
   /** A length of time such as 5m; empty for none. */
   uniqueFor: string;
   uniqueMaxWait: string;
+  /** Wins over delay_seconds. */
+  delayMs: WireUint64;
 }
 
 export function newCreateTask(): CreateTask {
@@ -92,6 +94,7 @@ export function newCreateTask(): CreateTask {
     uniqueOn: "",
     uniqueFor: "",
     uniqueMaxWait: "",
+    delayMs: 0,
   };
 }
 
@@ -116,6 +119,7 @@ export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
   writer.stringField(850, message.uniqueOn);
   writer.stringField(858, message.uniqueFor);
   writer.stringField(866, message.uniqueMaxWait);
+  writer.uint64Field(872, message.delayMs);
 }
 
 export function readCreateTask(reader: WireReader): CreateTask {
@@ -183,6 +187,9 @@ export function readCreateTask(reader: WireReader): CreateTask {
         break;
       case 866:
         message.uniqueMaxWait = reader.string();
+        break;
+      case 872:
+        message.delayMs = reader.uint64();
         break;
       default:
         reader.skip(tag);

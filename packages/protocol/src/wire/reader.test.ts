@@ -54,6 +54,7 @@ test("every event that is cut off is refused, wherever it is cut", () => {
       uniqueMaxWait: "",
       runAtMs: -1234,
       delaySeconds: 7,
+      delayMs: 0,
       traceParent: "00-1",
       traceState: "a=b",
       tags: ["red", "é"],

@@ -379,6 +379,8 @@ export interface Nack {
   delaySeconds: number;
   reason: string;
   leaseToken: WireUint64;
+  /** Wins over delay_seconds. */
+  delayMs: WireUint64;
 }
 
 export function newNack(): Nack {
@@ -387,6 +389,7 @@ export function newNack(): Nack {
     delaySeconds: 0,
     reason: "",
     leaseToken: 0,
+    delayMs: 0,
   };
 }
 
@@ -395,6 +398,7 @@ export function writeNack(message: Nack, writer: WireWriter): void {
   writer.int32Field(16, message.delaySeconds);
   writer.stringField(26, message.reason);
   writer.uint64Field(800, message.leaseToken);
+  writer.uint64Field(808, message.delayMs);
 }
 
 export function readNack(reader: WireReader): Nack {
@@ -413,6 +417,9 @@ export function readNack(reader: WireReader): Nack {
         break;
       case 800:
         message.leaseToken = reader.uint64();
+        break;
+      case 808:
+        message.delayMs = reader.uint64();
         break;
       default:
         reader.skip(tag);
@@ -911,6 +918,7 @@ export interface NackAck {
   taskId: string;
   ok: boolean;
   errorMessage: string;
+  /** Rounded up. */
   appliedDelaySeconds: number;
   /** The task had no attempt left and became a dead letter. */
   dlq: boolean;

@@ -195,7 +195,7 @@ export function countOutcome(
   if (failures === state.failures) return state;
   const isTooMany = pauseAfterFailures > 0 && failures >= pauseAfterFailures;
   if (!isTooMany || state.pause !== undefined) return { ...state, failures };
-  const reason = `${failures} tasks failed in a row`;
+  const reason = failures === 1 ? "a task failed" : `${failures} tasks failed in a row`;
   return { ...state, failures, pause: { by: "server", reason, atMs: nowMs } };
 }
 

@@ -50,7 +50,7 @@ export interface Returned {
 }
 
 export interface NackRequest {
-  /** Whole seconds; zero or less leaves the delay to the policy. */
+  /** To the millisecond; zero or less leaves the delay to the policy. */
   readonly delaySeconds: number;
   readonly reason: string;
 }
@@ -78,7 +78,8 @@ export function nack(
 }
 
 function delayOf(task: Task, request: NackRequest, at: BackoffAt): number {
-  if (request.delaySeconds > 0) return Math.min(request.delaySeconds, ceilingSeconds(at.policy));
+  const wanted = Math.round(request.delaySeconds * 1000) / 1000;
+  if (request.delaySeconds > 0) return Math.min(wanted, ceilingSeconds(at.policy));
   return backoffSeconds(at.policy, attemptsAfter(task), at.draw);
 }
 
@@ -214,7 +215,7 @@ function attemptsAfter(task: Task): number {
 
 function trailOf(task: LeasedTask, comeback: Comeback, delaySeconds: number): Trail {
   const { nowMs: endedMs, outcome, lastError: error } = comeback;
-  return withAttempt(task, { endedMs, outcome, error, delayMs: delaySeconds * 1000 });
+  return withAttempt(task, { endedMs, outcome, error, delayMs: Math.round(delaySeconds * 1000) });
 }
 
 function grave(comeback: Comeback): Place {
@@ -225,7 +226,7 @@ function grave(comeback: Comeback): Place {
 
 function waitingPlace(comeback: Comeback): Place {
   const { nowMs, seq, delaySeconds } = comeback;
-  if (delaySeconds > 0) return { in: "delayed", dueMs: nowMs + delaySeconds * 1000 };
+  if (delaySeconds > 0) return { in: "delayed", dueMs: nowMs + Math.round(delaySeconds * 1000) };
   return { in: "ready", seq };
 }
 

@@ -1,6 +1,14 @@
 /** One function for each kind of event. It is called when the event is durable, and updates the metrics. */
 import type { ErrorCode } from "@codeq/protocol";
-import { type Change, queueOf, type Skips, type Task, timedOut } from "@codeq/queue";
+import {
+  type Change,
+  queueOf,
+  type SchedulePause,
+  type Skips,
+  type Task,
+  type TenantId,
+  timedOut,
+} from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
 import { noTracing, type RefusedCall, type Tracing } from "./tracing/tracing.ts";
 
@@ -12,11 +20,17 @@ type QuotaRefusal = Parameters<Metrics["quotaRefusals"]["inc"]>;
 
 /** What a schedule did. */
 export interface ScheduleReport {
+  readonly tenantId: TenantId;
+  readonly scheduleId: string;
+  readonly atMs: number;
   readonly command: string;
   readonly fired: number;
   /** How late the last of the tasks was created. */
   readonly lateMs: number;
   readonly skipped: readonly Skips[];
+  /** The schedule was paused. */
+  readonly pause?: SchedulePause | undefined;
+  readonly isResumed?: boolean;
 }
 
 export class Events {

@@ -6,9 +6,9 @@
 import type { ErrorCode } from "@codeq/protocol";
 import { queueOf, type TenantId } from "@codeq/queue";
 import type { Clock } from "../core/clock.ts";
-import type { Feed, TaskEvent, TaskEventName } from "./feed.ts";
+import type { Feed, FeedEvent } from "./feed.ts";
 
-export type EventCounts = Partial<Record<TaskEventName, number>>;
+export type EventCounts = Partial<Record<FeedEvent["event"], number>>;
 
 export interface FeedSummary {
   readonly atMs: number;
@@ -89,7 +89,7 @@ class Tally {
     this.#cancelTelling?.();
   }
 
-  #count({ event, command }: TaskEvent): void {
+  #count({ event, command }: FeedEvent): void {
     this.#cancelTelling ??= this.#clock.after(everyMs, () => this.#tell());
     const queue = queueOf(command);
     let counts = this.#queues.get(queue);

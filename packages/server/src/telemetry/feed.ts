@@ -3,7 +3,11 @@
  * reader gets only events from the time it is connected. While no feed is open, this costs one comparison.
  */
 import type { ErrorCode } from "@codeq/protocol";
-import type { KeptOf, TaskEvent as Shape } from "@codeq/protocol/api";
+import type {
+  KeptOf,
+  ScheduleEvent as ScheduleShape,
+  TaskEvent as Shape,
+} from "@codeq/protocol/api";
 import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 
 /** An event of a task. */
@@ -12,14 +16,19 @@ export type TaskEvent = KeptOf<typeof Shape> & {
   readonly taskId: TaskId;
   readonly workerId?: WorkerId;
 };
-export type TaskEventName = TaskEvent["event"];
+
+export type ScheduleEvent = KeptOf<typeof ScheduleShape> & {
+  readonly tenantId: TenantId;
+  readonly taskId?: undefined;
+};
+export type FeedEvent = TaskEvent | ScheduleEvent;
 
 export interface FeedListener {
   /** Undefined for the events of all tenants. */
   readonly tenantId: TenantId | undefined;
   /** The listener serves readers that are counted elsewhere, and does not count itself. */
   readonly isShared?: true;
-  readonly hear: (event: TaskEvent) => void;
+  readonly hear: (event: FeedEvent) => void;
   /** The feed ends, for this reason. */
   readonly end: (code: ErrorCode) => void;
 }
@@ -45,7 +54,7 @@ export class Feed {
     return listeners.filter(({ isShared }) => isShared !== true).length;
   }
 
-  tell(event: TaskEvent): void {
+  tell(event: FeedEvent): void {
     for (const each of this.#ofTenants.get(event.tenantId) ?? []) each.hear(event);
     for (const each of this.#ofTenants.get(undefined) ?? []) each.hear(event);
   }

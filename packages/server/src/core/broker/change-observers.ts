@@ -3,10 +3,10 @@
  * retention and webhooks.
  */
 import { type Change, startByMsOf } from "@codeq/queue";
-import type { Events } from "../../telemetry/events.ts";
+import type { Events, ScheduleReport } from "../../telemetry/events.ts";
 import type { Feed } from "../../telemetry/feed.ts";
 import { noTracing, type Tracing } from "../../telemetry/tracing/tracing.ts";
-import { eventsOf } from "../search/feed-events.ts";
+import { eventsOf, eventsOfSchedule } from "../search/feed-events.ts";
 
 export class ChangeObservers {
   /** Called when a task ended, with the end of its retention; undefined for never. */
@@ -27,6 +27,12 @@ export class ChangeObservers {
     this.#events = parts.events;
     this.#feed = parts.feed;
     this.#tracing = parts.tracing ?? noTracing;
+  }
+
+  /** What a schedule did, when that is durable. */
+  scheduled(report: ScheduleReport): void {
+    this.#events.scheduled(report);
+    if (this.#feed.isHeard) for (const event of eventsOfSchedule(report)) this.#feed.tell(event);
   }
 
   observe(change: Change): void {

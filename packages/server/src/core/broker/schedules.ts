@@ -237,6 +237,7 @@ export class Schedules {
     entry.state = pauseSchedule(entry.state, pause);
     this.#plan(entry);
     await Promise.all([fired, this.#write(entry)]);
+    this.#report(entry, { pause });
     return this.#shown(entry);
   }
 
@@ -251,7 +252,7 @@ export class Schedules {
       entry.state = resumed.state;
       this.#plan(entry);
       await this.#write(entry);
-      this.#report(entry, resumed, nowMs);
+      this.#report(entry, { ...resumed, isResumed: true });
     }
     return this.#shown(entry);
   }
@@ -374,7 +375,7 @@ export class Schedules {
       const done = apply(this.#create(entry, freed.fire, "fired"), [entry]);
       this.#plan(entry);
       await done;
-      this.#report(entry, freed, nowMs);
+      this.#report(entry, freed);
       return;
     }
     const room = exceededBy(entry.tenantId, 0) === undefined ? Number.POSITIVE_INFINITY : 0;
@@ -393,7 +394,7 @@ export class Schedules {
     const done = apply(changes, [entry]);
     this.#plan(entry);
     await done;
-    this.#report(entry, outcome, nowMs);
+    this.#report(entry, outcome);
   }
 
   /** Nothing when the task of the schedule cannot be read: then the schedule is paused, and says so. */
@@ -415,29 +416,31 @@ export class Schedules {
     return hasLongPayload ? this.#parts.store.schedule(record)?.options : record.options;
   }
 
-  #report(entry: Entry, { fire: fired, skipped }: Fired, nowMs: number): void {
+  /** Of what became durable. */
+  #report({ tenantId, id: scheduleId, policy, record }: Entry, did: Done): void {
+    const { fire: fired = [], skipped = [], pause, isResumed = false } = did;
+    const atMs = Math.floor(this.#parts.clock.nowMs());
     const last = fired.at(-1);
-    const lateMs = last === undefined ? 0 : Math.max(0, nowMs - last - entry.policy.delayMs);
-    const { command } = entry.record.options;
-    this.onReport({ command, fired: fired.length, lateMs, skipped });
+    const lateMs = last === undefined ? 0 : Math.max(0, atMs - last - policy.delayMs);
+    const { command } = record.options;
+    const of = { tenantId, scheduleId, atMs, command };
+    this.onReport({ ...of, fired: fired.length, lateMs, skipped, pause, isResumed });
   }
 
   /**
    * Follows changes of tasks before they are written. Returns what has to be written with them: tasks that waited for
-   * a task to end, and the states of the schedules.
+   * a task to end, and the states of the schedules; and what to call when that is durable.
    */
-  follow(
-    changes: readonly Change[],
-    touched: Iterable<ScheduleOf> = [],
-  ): { readonly changes: readonly Change[]; readonly writes: readonly RecordWrite[] } {
+  follow(changes: readonly Change[], touched: Iterable<ScheduleOf> = []): Followed {
     const all = [...changes];
+    const reports: (() => void)[] = [];
     const changed = new Set(touched as Iterable<Entry>);
     // A task that is created here is followed as well, which adds it to the live tasks.
     for (let at = 0; at < all.length; at++) {
       const change = all[at] as Change;
       const entry = this.#entryOf(change);
       if (entry === undefined) continue;
-      const state = this.#followOne(entry, change, all);
+      const state = this.#followOne(entry, change, { all, reports });
       if (state === entry.state) continue;
       entry.state = state;
       changed.add(entry);
@@ -446,7 +449,7 @@ export class Schedules {
     const writes = [...changed]
       .filter((entry) => this.#find(entry) === entry)
       .map((entry) => writeOfState(entry, entry.state));
-    return { changes: all, writes };
+    return { changes: all, writes, reports };
   }
 
   #entryOf({ before, after }: Change): Entry | undefined {
@@ -455,7 +458,11 @@ export class Schedules {
     return this.#find({ tenantId: task.tenantId, id: task.schedule.id });
   }
 
-  #followOne(entry: Entry, { before, after, because }: Change, all: Change[]): ScheduleState {
+  #followOne(
+    entry: Entry,
+    { before, after, because }: Change,
+    { all, reports }: { readonly all: Change[]; readonly reports: (() => void)[] },
+  ): ScheduleState {
     const wasLive = before !== undefined && isLive(before);
     const isLiveNow = after !== undefined && isLive(after);
     if (isLiveNow) entry.live.add(after.id);
@@ -468,6 +475,8 @@ export class Schedules {
     const state = isOutcome
       ? countOutcome(entry.policy, entry.state, { hasFailed: isFailure(after), nowMs })
       : entry.state;
+    const { pause } = state;
+    if (pause !== entry.state.pause) reports.push(() => this.#report(entry, { pause }));
     // A full disk takes the end of a task, but no new one: that is created when there is room.
     const next = store.state === "open" ? this.#afterEnd(entry, state) : undefined;
     if (next === undefined) {
@@ -475,7 +484,7 @@ export class Schedules {
       return state;
     }
     all.push(...this.#create(entry, next.fire, "fired"));
-    this.#report(entry, next, nowMs);
+    reports.push(() => this.#report(entry, next));
     return next.state;
   }
 
@@ -580,6 +589,18 @@ export class Schedules {
   #find(of: ScheduleOf): Entry | undefined {
     return this.#tenants.get(of.tenantId)?.get(of.id);
   }
+}
+
+/** What a schedule did. */
+type Done = Partial<Pick<Fired, "fire" | "skipped">> & {
+  readonly pause?: SchedulePause | undefined;
+  readonly isResumed?: boolean;
+};
+
+interface Followed {
+  readonly changes: readonly Change[];
+  readonly writes: readonly RecordWrite[];
+  readonly reports: readonly (() => void)[];
 }
 
 export type Backfilled = "created" | "already_ran" | "schedule_not_found" | "quota_exceeded";

@@ -1101,6 +1101,12 @@ export class ShardBroker implements Broker {
     const followed = this.schedules.follow(unique.changes, touched);
     const writes = [...unique.writes, ...followed.writes];
     this.#commit(this.store.commit(followed.changes, writes), followed.changes, pending);
+    const { reports } = followed;
+    if (reports.length === 0) return;
+    const durable = (): void => {
+      for (const report of reports) report();
+    };
+    this.#outcome.answer({ durable, refused: () => {} }, undefined, 0);
   }
 
   #followUnique(changes: readonly Change[]): ReturnType<typeof followUnique> {

@@ -55,7 +55,7 @@ function told(from: Task | undefined, to: Task | undefined, because: Cause, reas
 test("a new task, one that became due and one that was claimed", () => {
   assert.deepEqual(told(undefined, task("ready"), "created"), [{ event: "created", ...about }]);
   assert.deepEqual(told(undefined, task("delayed"), "created"), [
-    { event: "created", ...about, delaySeconds: 3 },
+    { event: "created", ...about, delaySeconds: 2.2 },
   ]);
   assert.deepEqual(told(task("delayed"), task("ready"), "promoted"), [
     { event: "promoted", ...about },
@@ -93,13 +93,13 @@ test("an attempt that came back is that attempt, also when it was counted", () =
   const leased = task("leased");
   const counted = task("delayed", { attempts: 2 });
   assert.deepEqual(told(leased, counted, "nacked", "later"), [
-    { event: "retried", ...byWorker, delaySeconds: 3, reason: "later" },
+    { event: "retried", ...byWorker, delaySeconds: 2.2, reason: "later" },
   ]);
   assert.deepEqual(told(leased, task("ready", { attempts: 2 }), "nacked"), [
     { event: "retried", ...byWorker },
   ]);
   assert.deepEqual(told(leased, counted, "expired"), [
-    { event: "lease_expired", ...byWorker, delaySeconds: 3 },
+    { event: "lease_expired", ...byWorker, delaySeconds: 2.2 },
   ]);
   assert.deepEqual(told(leased, task("ready", { attempts: 2 }), "abandoned"), [
     { event: "released", ...byWorker, how: "abandoned" },

@@ -1,13 +1,14 @@
 /** The events that a feed gets for a change. */
 import type { Change, Task, Trail, WorkerId } from "@codeq/queue";
-import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { ScheduleReport } from "../../telemetry/events.ts";
+import type { ScheduleEvent, TaskEvent } from "../../telemetry/feed.ts";
 
 export function eventsOf(change: Change): readonly TaskEvent[] {
   const { before, after, because } = change;
   if (after === undefined) return [];
   switch (because) {
     case "created":
-      return [{ event: "created", ...about(after), ...delayOf(after) }];
+      return [{ event: "created", ...about(after), ...delayOf(after), ...scheduleOf(after) }];
     case "promoted":
       return [{ event: "promoted", ...about(after) }];
     case "replayed":
@@ -115,7 +116,29 @@ function workerOf({ place }: Task): { workerId?: WorkerId } {
   return place.in === "leased" ? { workerId: place.workerId } : {};
 }
 
+function scheduleOf({ schedule }: Task): Pick<TaskEvent, "scheduleId" | "scheduledForMs"> {
+  return schedule === undefined ? {} : { scheduleId: schedule.id, scheduledForMs: schedule.forMs };
+}
+
+/** The events of what a schedule did besides creating tasks. */
+export function eventsOfSchedule(report: ScheduleReport): readonly ScheduleEvent[] {
+  const { tenantId, scheduleId, command, atMs, skipped, pause, isResumed } = report;
+  const head = { atMs, tenantId, scheduleId, command };
+  const events: ScheduleEvent[] = skipped.map(({ why, fromMs, count }) => ({
+    event: "schedule_skipped",
+    ...head,
+    scheduledForMs: fromMs,
+    count,
+    reason: why,
+  }));
+  if (isResumed === true) events.push({ event: "schedule_resumed", ...head });
+  if (pause !== undefined) {
+    events.push({ event: "schedule_paused", ...head, by: pause.by, reason: pause.reason });
+  }
+  return events;
+}
+
 function delayOf({ place, updatedMs }: Task): { delaySeconds?: number } {
   if (place.in !== "delayed") return {};
-  return { delaySeconds: Math.max(0, Math.ceil((place.dueMs - updatedMs) / 1000)) };
+  return { delaySeconds: Math.max(0, Math.round(place.dueMs - updatedMs) / 1000) };
 }

@@ -396,7 +396,7 @@ test("the events of all shards are heard, also after one was started again", asy
   const heard: string[] = [];
   const stop = feed.listen({
     tenantId: acme,
-    hear: ({ taskId }) => heard.push(taskId),
+    hear: ({ taskId = "" }) => heard.push(taskId),
     end: () => {},
   });
   await settle(20);

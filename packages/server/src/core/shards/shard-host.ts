@@ -5,7 +5,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { IdempotencyEntry, NewTask, TaskId, TenantId } from "@codeq/queue";
-import type { Feed, TaskEvent } from "../../telemetry/feed.ts";
+import type { Feed, FeedEvent } from "../../telemetry/feed.ts";
 import { endOfWait } from "../abort-groups.ts";
 import { OpenBackups } from "../backup/backups.ts";
 import type { ResultWait } from "../broker/broker.ts";
@@ -336,11 +336,11 @@ export class ShardHost {
       this.#stopListening = undefined;
       return;
     }
-    const hear = (event: TaskEvent): void => this.#sendEvent(event);
+    const hear = (event: FeedEvent): void => this.#sendEvent(event);
     this.#stopListening ??= this.#parts.feed.listen({ tenantId: undefined, hear, end: () => {} });
   }
 
-  #sendEvent(event: TaskEvent): void {
+  #sendEvent(event: FeedEvent): void {
     if (this.#sentBytes + this.#out.bytes - this.#receivedBytes > unreceivedBytesMax) {
       this.#missed += 1;
       return;

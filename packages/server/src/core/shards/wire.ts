@@ -21,7 +21,7 @@ import {
   type UniqueRequest,
 } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
-import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { FeedEvent } from "../../telemetry/feed.ts";
 import type { AbandonRequest, Extended, Heartbeat } from "../broker/broker.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
@@ -256,7 +256,7 @@ export const notes = numbered(firstNote, {
     leased: number,
     storedBytes: number,
   }),
-  event: json<TaskEvent>(),
+  event: json<FeedEvent>(),
   /** Events that were left out. */
   missed: number,
   /** A webhook endpoint began to fail, was disabled, or works again. */

@@ -63,7 +63,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
   };
   broker.delayed.onDue = wake;
   broker.schedules.onDue = wake;
-  broker.schedules.onReport = (report) => parts.events.scheduled(report);
+  broker.schedules.onReport = (report) => observers.scheduled(report);
   observers.onEnd = (expiresMs) => {
     if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
   };

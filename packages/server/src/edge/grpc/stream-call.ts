@@ -16,6 +16,7 @@ import {
   type WireBytes,
   WireError,
   type WireRead,
+  type WireUint64,
   type WireWrite,
 } from "@codeq/protocol/wire";
 import type { TenantId } from "@codeq/queue";
@@ -507,6 +508,14 @@ export function inMessages<A extends Ack>(acks: A[]): A[][] {
     messages.at(-1)?.push(ack);
   }
   return messages;
+}
+
+/** Milliseconds win over seconds, which older clients send. */
+export function delaySecondsIn(given: {
+  readonly delaySeconds: number;
+  readonly delayMs: WireUint64;
+}): number {
+  return Number(given.delayMs) > 0 ? Number(given.delayMs) / 1000 : given.delaySeconds;
 }
 
 /** The text of a field that the caller chose; undefined when the bytes are not UTF-8. */

@@ -168,6 +168,8 @@ function plainReader(shape: Shape): ValueReader<unknown> {
       return isFilled ? body.nonEmptyText : body.text;
     case "whole":
       return isFilled ? body.positiveInteger : body.integer;
+    case "decimal":
+      return body.decimal;
     case "flag":
       return body.flag;
     case "raw":

@@ -244,7 +244,7 @@ test("a field that is not known is named, with the one that was probably meant",
 test("a value of a wrong type is named, with where it stands and what it should be", () => {
   const cases: [string, ValueReader<unknown>, string][] = [
     ['{"delaySeconds":"5"}', NackBody, 'delaySeconds must be a number, got "5"'],
-    ['{"delaySeconds":1.5}', NackBody, "delaySeconds must be a whole number, got 1.5"],
+    ['{"leaseToken":1.5}', NackBody, "leaseToken must be a whole number, got 1.5"],
     ['{"delaySeconds":[5]}', NackBody, "delaySeconds must be a number, got [5]"],
     ['{"reason":{"a":1}}', NackBody, 'reason must be a string, got {"a":1}'],
     ['{"interrupted":"yes"}', AbandonBody, 'interrupted must be true or false, got "yes"'],

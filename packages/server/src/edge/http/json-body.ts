@@ -272,11 +272,19 @@ export const nonEmptyText: ValueReader<string> = {
   },
 };
 
-export const integer: ValueReader<number> = {
+export const decimal: ValueReader<number> = {
   read: (from) => {
     const start = from.at;
     const value = from.number();
-    if (value === misfit) return from.refuse(start, "a number");
+    return value === misfit ? from.refuse(start, "a number") : value;
+  },
+};
+
+export const integer: ValueReader<number> = {
+  read: (from) => {
+    const start = from.at;
+    const value = decimal.read(from);
+    if (value === misfit) return misfit;
     return Number.isInteger(value) ? value : from.refuse(start, "a whole number");
   },
 };

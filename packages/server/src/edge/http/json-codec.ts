@@ -15,7 +15,7 @@ import {
 } from "@codeq/queue";
 import { placeOf } from "../../core/search/task-filter.ts";
 import type { Timestamps } from "../../core/timestamps.ts";
-import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { FeedEvent } from "../../telemetry/feed.ts";
 import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
 
 const locations = {
@@ -33,7 +33,7 @@ const resultCharsMax = 64 * 1024;
 
 export class JsonCodec {
   readonly #timestamps: Timestamps;
-  #lastEvent: TaskEvent | undefined;
+  #lastEvent: FeedEvent | undefined;
   #lastEventText = "";
   #lastSummary: FeedSummary | undefined;
   #lastSummaryText = "";
@@ -183,12 +183,13 @@ export class JsonCodec {
   }
 
   /** Rendered once: the same event goes to all readers in a row. */
-  event(event: TaskEvent): string {
+  event(event: FeedEvent): string {
     if (event === this.#lastEvent) return this.#lastEventText;
-    const { event: name, atMs, reason, ...fields } = event;
+    const { event: name, atMs, reason, scheduledForMs, ...fields } = event;
     const time = this.#timestamps.local(atMs);
+    const scheduledFor = scheduledForMs && this.#timestamps.local(scheduledForMs);
     const cut = reason === undefined ? {} : { reason: reason.slice(0, reasonCharsMax) };
-    this.#lastEventText = JSON.stringify({ event: name, time, ...fields, ...cut });
+    this.#lastEventText = JSON.stringify({ event: name, time, ...fields, scheduledFor, ...cut });
     this.#lastEvent = event;
     return this.#lastEventText;
   }

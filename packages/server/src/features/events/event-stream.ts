@@ -9,7 +9,7 @@
 import { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { JsonCodec } from "../../edge/http/json-codec.ts";
-import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { FeedEvent } from "../../telemetry/feed.ts";
 import type { OpenFeed } from "./watch-events.ts";
 
 /** The buffer for one reader. */
@@ -25,7 +25,7 @@ export interface StreamAbout {
   /** The feed ends after the first event. */
   readonly isOver?: boolean;
   /** Whether the feed ends after this event. */
-  readonly isLast?: (event: TaskEvent) => boolean;
+  readonly isLast?: (event: FeedEvent) => boolean;
   /** JSON text of the event `result` at the end; undefined when there is none. */
   readonly result?: () => Promise<string | undefined>;
 }
@@ -71,7 +71,7 @@ export class EventStream extends Readable {
     done(error);
   }
 
-  #hear(event: TaskEvent): boolean {
+  #hear(event: FeedEvent): boolean {
     const text = eventText(event.event, this.#codec.event(event));
     const isTaken = this.#take(text);
     if (isTaken && this.#about.isLast?.(event) === true) void this.#conclude();

@@ -14,20 +14,20 @@ import {
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { FeedEvent } from "../../telemetry/feed.ts";
 import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
 
 /** The events that a feed reports. */
 export interface FeedWish {
   /** Events that are reported one by one; undefined for none. */
-  readonly wants?: ((event: TaskEvent) => boolean) | undefined;
+  readonly wants?: ((event: FeedEvent) => boolean) | undefined;
   readonly isSummary?: boolean;
 }
 
 /** The reader of a feed; nothing waits for it. */
 export interface FeedReader {
   /** False when it cannot take the event. */
-  readonly hear: (event: TaskEvent) => boolean;
+  readonly hear: (event: FeedEvent) => boolean;
   readonly hearSummary: (summary: FeedSummary) => boolean;
   /** Comes regularly, so that the other end knows that nothing is wrong. */
   readonly beat: () => void;
@@ -84,7 +84,7 @@ export class OpenFeed {
     const end = (code: ErrorCode): void => this.#end(code);
     const fed = (isSent: boolean): void => server.events.eventFed(isSent ? "sent" : "missed");
     if (wants !== undefined) {
-      const hear = (event: TaskEvent): void => {
+      const hear = (event: FeedEvent): void => {
         if (this.#reader !== undefined && wants(event)) fed(this.#reader.hear(event));
       };
       this.#stops.push(server.feed.listen({ tenantId, hear, end }));
@@ -155,7 +155,7 @@ type Wish = InputOf<typeof api.events.watchEvents>;
 /** What the caller asked for. */
 function wishOf(asked: Wish): Answer<FeedWish> {
   const { command, types, task, view } = asked;
-  const isOne = (event: TaskEvent): boolean => event.taskId === task;
+  const isOne = (event: FeedEvent): boolean => event.taskId === task;
   if (view === "summary") {
     if (command !== "" || types !== "") {
       return refusal(
@@ -171,7 +171,7 @@ function wishOf(asked: Wish): Answer<FeedWish> {
   return { ok: true, value: { wants: (event) => isOne(event) && wants.value(event) } };
 }
 
-function wanted({ command, types }: Wish): Answer<(event: TaskEvent) => boolean> {
+function wanted({ command, types }: Wish): Answer<(event: FeedEvent) => boolean> {
   if (command !== "" && !limits.commandPattern.test(command)) return refusal("invalid_command");
   const names = types === "" ? undefined : new Set(types.split(","));
   const queue = queueOf(command);

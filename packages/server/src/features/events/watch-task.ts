@@ -7,7 +7,7 @@ import type { Result, TaskId } from "@codeq/queue";
 import type { ClaimedTask } from "../../core/broker/verbs.ts";
 import { bindInput } from "../../edge/bind.ts";
 import { type Answer, refusal } from "../../edge/operation.ts";
-import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { FeedEvent } from "../../telemetry/feed.ts";
 import { OpenFeed, refusalOfFeed } from "./watch-events.ts";
 
 export interface WatchedTask extends ClaimedTask {
@@ -20,7 +20,7 @@ export const watchTask = bindInput(api.events.watchTask, {
   showsPayloads: true,
   run: async (server, call, asked): Promise<Answer<WatchedTask>> => {
     const id = asked.id as TaskId;
-    const wish = { wants: (event: TaskEvent) => event.taskId === id };
+    const wish = { wants: (event: FeedEvent) => event.taskId === id };
     const refused = refusalOfFeed(server, call, wish);
     if (refused !== undefined) return refused;
     // Opened first: whatever happens after the look is heard.

@@ -35,7 +35,8 @@ export const replayTask = bindInput(api.taskAdmin.replayTask, {
     const problem = problemOfChanges(server, changes);
     if (problem !== undefined) return problem;
     const { delaySeconds = 0, ...rest } = changes;
-    const dueMs = delaySeconds > 0 ? server.clock.nowMs() + delaySeconds * 1000 : undefined;
+    const dueMs =
+      delaySeconds > 0 ? server.clock.nowMs() + Math.round(delaySeconds * 1000) : undefined;
     return act(server, call, id, { kind: "replayAs", changes: { ...rest, visibleMs: dueMs } });
   },
 });

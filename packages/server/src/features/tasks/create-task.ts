@@ -288,7 +288,7 @@ export function visibleMs(nowMs: number, input: TimeInput): Answer<number | unde
   if (input.runAt === "") {
     return {
       ok: true,
-      value: input.delaySeconds > 0 ? nowMs + input.delaySeconds * 1000 : undefined,
+      value: input.delaySeconds > 0 ? nowMs + Math.round(input.delaySeconds * 1000) : undefined,
     };
   }
   const runAtMs = typeof input.runAt === "number" ? input.runAt : parseInstant(input.runAt);

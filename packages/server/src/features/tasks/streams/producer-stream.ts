@@ -8,6 +8,7 @@ import type { MaybePromise } from "../../../core/maybe-promise.ts";
 import type { Identity } from "../../../edge/access/identity.ts";
 import type { Caller } from "../../../edge/dispatch.ts";
 import {
+  delaySecondsIn,
   inMessages,
   itemsPerTurnMax,
   type Protocol,
@@ -271,7 +272,7 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
       idempotencyMode: task.idempotencyMode,
       unique: task.uniqueKey === "" ? undefined : uniqueIn(task),
       runAt: task.runAtMs ?? "",
-      delaySeconds: task.delaySeconds,
+      delaySeconds: delaySecondsIn(task),
       timeoutSeconds: task.timeoutSeconds,
       ttlSeconds: task.ttlSeconds,
       tags: task.tags,

@@ -12,6 +12,7 @@ import type { MaybePromise } from "../../../core/maybe-promise.ts";
 import { type Identity, workerIdOf } from "../../../edge/access/identity.ts";
 import type { Caller } from "../../../edge/dispatch.ts";
 import {
+  delaySecondsIn,
   echoOf,
   inMessages,
   itemsPerTurnMax,
@@ -382,10 +383,10 @@ class WorkerHandler implements StreamHandler<Event>, ReadyStream {
   }
 
   #nack(event: worker.Nack): Promise<void> {
-    const { delaySeconds, reason } = event;
-    const input = { ...owned(event), delaySeconds, reason };
+    const { reason } = event;
+    const input = { ...owned(event), delaySeconds: delaySecondsIn(event), reason };
     return this.#answer(event, this.#run(nackTask, input), (answer) => {
-      const appliedDelaySeconds = answer.ok ? answer.value.delaySeconds : 0;
+      const appliedDelaySeconds = answer.ok ? Math.ceil(answer.value.delaySeconds) : 0;
       const dlq = answer.ok && answer.value.buried;
       return { case: "nackAck", value: { ...ackOf(event, answer), appliedDelaySeconds, dlq } };
     });
