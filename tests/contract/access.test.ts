@@ -61,6 +61,10 @@ interface Ids {
 const result = { status: "COMPLETED", result: { classified: 1 } };
 const yearly = { cron: "0 0 1 1 *" };
 const noSchedule: Refused = [404, "schedule not found"];
+const noBatch: Refused = [
+  404,
+  "batch not found: create it with PUT /v1/codeq/batches/<id>; a batch is deleted with its callback",
+];
 const notOwner: Refused = [403, "not-owner"];
 const submitForeign: Refused = [404, "task not found"];
 const verbForeign: Refused = [404, "not-found"];
@@ -583,6 +587,58 @@ const table: Readonly<Record<string, Row>> = {
     ok: 204,
     foreign: noSchedule,
   },
+  "PUT /v1/codeq/batches/:id": {
+    access: "producer",
+    path: () => "/v1/codeq/batches/print",
+    body: () => ({ command: "new", payload: "new" }),
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/batches/:id": {
+    access: "either",
+    path: () => "/v1/codeq/batches/nightly",
+    ok: 200,
+    foreign: noBatch,
+  },
+  "POST /v1/codeq/batches/:id/seal": {
+    access: "producer",
+    path: () => "/v1/codeq/batches/nightly/seal",
+    readsTask: true,
+    ok: 200,
+    foreign: noBatch,
+  },
+  "POST /v1/codeq/batches/:id/cancel": {
+    access: "producer",
+    path: () => "/v1/codeq/batches/nightly/cancel",
+    readsTask: true,
+    ok: 200,
+    foreign: noBatch,
+  },
+  "GET /v1/codeq/batches/:id/results": {
+    access: "either",
+    path: () => "/v1/codeq/batches/nightly/results",
+    ok: 200,
+    foreign: noBatch,
+    showsPayloads: true,
+  },
+  "GET /v1/codeq/admin/batches": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/batches",
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/batches/:id": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/batches/nightly",
+    ok: 200,
+    foreign: noBatch,
+  },
+  "POST /v1/codeq/admin/batches/:id/cancel": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/batches/nightly/cancel",
+    ok: 200,
+    foreign: noBatch,
+  },
   "POST /v1/codeq/workers/subscriptions": {
     access: "worker",
     path: () => "/v1/codeq/workers/subscriptions",
@@ -766,6 +822,18 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   await putTopic(server, "render", "admin-acme");
   await putSchedule(server, "render", "admin-acme");
   await server.create({ command: "keyed", idempotencyKey: "classified-key" });
+  const callback = { command: "new", payload: "classified" };
+  const put = { method: "PUT", caller: "producer-acme", body: callback } as const;
+  assert.equal((await server.ask("/v1/codeq/batches/nightly", put)).status, 201);
+  for (const owner of ["producer-acme", "producer-globex", "operator"] as const) {
+    const same = {
+      method: "PUT",
+      caller: owner,
+      body: { command: "new", payload: "new" },
+    } as const;
+    await server.ask("/v1/codeq/batches/print", same);
+  }
+  await server.create({ command: "never", batchId: "nightly", payload: "classified" });
   // Everybody has this one, so that nobody's is new.
   for (const admin of ["admin-acme", "admin-globex", "operator"] as const) {
     await putSchedule(server, "print", admin);

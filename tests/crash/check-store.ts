@@ -137,6 +137,9 @@ class Reading {
       case "triage":
       case "kept-keys":
       case "unique":
+      case "batches":
+      case "batch-state":
+      case "batch-due":
         return;
       default:
         this.problems.push(`${key} is not a key of the store`);
@@ -254,6 +257,7 @@ class Reading {
         const sequence = numberOf(key);
         if (sequence > this.#sequence) this.problems.push(`${key} is beyond ${this.#sequence}`);
       } else if (kind === "delayed") one.delayed = 1;
+      else if (kind === "held") one.held = 1;
       else if (kind === "inprog") one.leased = 1;
       else if (kind === "dlq") one.dead = 1;
       else one.failed = 1;

@@ -9,6 +9,7 @@ import type { Place, Seen, TaskStory } from "./task-story.ts";
 const places: Readonly<Record<string, Place>> = {
   PENDING_LIST: "ready",
   DELAYED_ZSET: "delayed",
+  HELD_SET: "held",
   INPROG_SET: "leased",
   DLQ_SET: "dead",
   NONE: "done",

@@ -19,7 +19,7 @@ export type Doubt =
   | { readonly verb: "nack" | "abandon" | "interrupt" }
   | { readonly verb: "submit"; readonly submission: Submission };
 
-export type Place = "ready" | "delayed" | "leased" | "dead" | "done";
+export type Place = "ready" | "delayed" | "held" | "leased" | "dead" | "done";
 
 /** A task as somebody sees it, over HTTP or in the files. */
 export interface Seen {

@@ -76,6 +76,7 @@ async function repeatAll({ world, fleet: { calls } }: RotParts): Promise<void> {
       ...{ command, idempotencyKey, payload: "{}", priority: 0, webhook: "", maxAttempts: 0 },
       idempotencyMode: "",
       unique: undefined,
+      batchId: "",
       ...{
         runAt: "",
         delaySeconds: 0,

@@ -44,6 +44,7 @@ export function placesIn(store: StoreContents): Places {
   const places = {
     ready: 0,
     delayed: 0,
+    held: 0,
     leased: 0,
     completed: 0,
     failed: 0,

@@ -42,6 +42,52 @@ export interface CreatedBackup {
   }[];
 }
 
+/** A batch as it is now. */
+export interface Batch {
+  readonly id: string;
+  /** `open` takes members, `sealed` waits for them, `released`: the callback was released, `failed`: a member failed and the callback is a dead letter, `cancelled`, or `expired`: the batch was not sealed in time. */
+  readonly phase: "open" | "sealed" | "released" | "failed" | "cancelled" | "expired";
+  readonly on: "success" | "end";
+  readonly failFast?: boolean | undefined;
+  /** The command of the callback. */
+  readonly command: string;
+  /** The task that runs at the end; its result can be awaited from the start. */
+  readonly callbackId: string;
+  /** All members. */
+  readonly total: number;
+  /** Members that have not ended. */
+  readonly pending: number;
+  /** Members that completed. */
+  readonly succeeded: number;
+  /** Members that are dead letters or failed. */
+  readonly failed: number;
+  /** Members that were cancelled. */
+  readonly cancelled: number;
+  /** A member that failed. */
+  readonly failure?: {
+    readonly taskId: string;
+    readonly error?: string | undefined;
+  } | undefined;
+  readonly createdAt: string;
+  /** When the batch expires unless it is sealed before. */
+  readonly openUntil?: string | undefined;
+  /** When the callback was released, failed or cancelled. */
+  readonly endedAt?: string | undefined;
+}
+
+/** A member of a batch, with its result once it has ended. */
+export interface BatchMember {
+  readonly taskId: string;
+  readonly command: string;
+  /** The task's status. */
+  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+  /** What the worker submitted. */
+  readonly result?: unknown | undefined;
+  readonly error?: string | undefined;
+  /** Files that belong to the result. */
+  readonly artifacts?: readonly Artifact[] | undefined;
+}
+
 /** One queue. */
 export interface QueueDetails {
   /** The name of the queue, in lower case. */
@@ -321,7 +367,7 @@ export interface RunStatus {
   readonly traceState?: string | undefined;
   /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
   readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
-  readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "INPROG_SET" | "DLQ_SET" | "NONE";
+  readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "HELD_SET" | "INPROG_SET" | "DLQ_SET" | "NONE";
   /** When the task becomes ready; only while it is delayed. */
   readonly runAt?: string | undefined;
   /** The worker that has the task. */
@@ -367,6 +413,16 @@ export interface RunStatus {
   readonly waitsForKey?: true | undefined;
   /** The nominal instant that the task was created for. */
   readonly scheduledFor?: string | undefined;
+  /** The batch that the task belongs to. */
+  readonly batchId?: string | undefined;
+  /** The task is the callback of the batch. */
+  readonly isBatchCallback?: true | undefined;
+  /** How the members ended; only of a callback that was released. */
+  readonly batchEnded?: {
+    readonly succeeded: number;
+    readonly failed: number;
+    readonly cancelled: number;
+  } | undefined;
   /** The last 20 attempts and the one under way, the oldest first. */
   readonly attemptHistory?: readonly TaskAttempt[] | undefined;
   /** How many there were before. */
@@ -413,7 +469,7 @@ export interface AdminTask {
   readonly traceState?: string | undefined;
   /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
   readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
-  readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "INPROG_SET" | "DLQ_SET" | "NONE";
+  readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "HELD_SET" | "INPROG_SET" | "DLQ_SET" | "NONE";
   /** When the task becomes ready; only while it is delayed. */
   readonly runAt?: string | undefined;
   /** The worker that has the task, or that finished it. */
@@ -459,8 +515,18 @@ export interface AdminTask {
   readonly waitsForKey?: true | undefined;
   /** The nominal instant that the task was created for. */
   readonly scheduledFor?: string | undefined;
+  /** The batch that the task belongs to. */
+  readonly batchId?: string | undefined;
+  /** The task is the callback of the batch. */
+  readonly isBatchCallback?: true | undefined;
+  /** How the members ended; only of a callback that was released. */
+  readonly batchEnded?: {
+    readonly succeeded: number;
+    readonly failed: number;
+    readonly cancelled: number;
+  } | undefined;
   /** Where the task is; `failed`: it ended without being a dead letter. */
-  readonly place: "ready" | "delayed" | "leased" | "dead" | "failed" | "cancelled" | "done";
+  readonly place: "ready" | "delayed" | "held" | "leased" | "dead" | "failed" | "cancelled" | "done";
   /** The payload is too long for a list; get the task to see it. */
   readonly payloadOmitted?: true | undefined;
   readonly idempotencyKey?: string | undefined;
@@ -498,7 +564,7 @@ export interface InspectedTask {
     readonly traceState?: string | undefined;
     /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
     readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
-    readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "INPROG_SET" | "DLQ_SET" | "NONE";
+    readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "HELD_SET" | "INPROG_SET" | "DLQ_SET" | "NONE";
     /** When the task becomes ready; only while it is delayed. */
     readonly runAt?: string | undefined;
     /** The worker that has the task, or that finished it. */
@@ -544,8 +610,18 @@ export interface InspectedTask {
     readonly waitsForKey?: true | undefined;
     /** The nominal instant that the task was created for. */
     readonly scheduledFor?: string | undefined;
+    /** The batch that the task belongs to. */
+    readonly batchId?: string | undefined;
+    /** The task is the callback of the batch. */
+    readonly isBatchCallback?: true | undefined;
+    /** How the members ended; only of a callback that was released. */
+    readonly batchEnded?: {
+      readonly succeeded: number;
+      readonly failed: number;
+      readonly cancelled: number;
+    } | undefined;
     /** Where the task is; `failed`: it ended without being a dead letter. */
-    readonly place: "ready" | "delayed" | "leased" | "dead" | "failed" | "cancelled" | "done";
+    readonly place: "ready" | "delayed" | "held" | "leased" | "dead" | "failed" | "cancelled" | "done";
     /** The payload is too long for a list; get the task to see it. */
     readonly payloadOmitted?: true | undefined;
     readonly idempotencyKey?: string | undefined;
@@ -742,9 +818,9 @@ export interface ScheduleEvent {
 export interface TaskExplanation {
   readonly taskId: string;
   readonly command: string;
-  readonly place: "ready" | "delayed" | "leased" | "dead" | "failed" | "cancelled" | "done";
+  readonly place: "ready" | "delayed" | "held" | "leased" | "dead" | "failed" | "cancelled" | "done";
   /** What holds the task, for programs. */
-  readonly rule: "expired" | "delayed" | "storage" | "lease_quota" | "paused" | "topic_limit" | "no_worker" | "no_worker_for_command" | "workers_busy" | "next" | "leased" | "dead" | "done" | "failed" | "cancelled";
+  readonly rule: "expired" | "delayed" | "held" | "storage" | "lease_quota" | "paused" | "topic_limit" | "no_worker" | "no_worker_for_command" | "workers_busy" | "next" | "leased" | "dead" | "done" | "failed" | "cancelled";
   /** The same for people. */
   readonly why: string;
   /** When a delayed task may be claimed. */

@@ -19,6 +19,8 @@ export type {
   ApiKeyOptions,
   Artifact,
   AuditRecord,
+  Batch,
+  BatchMember,
   BulkJob,
   BulkOptions,
   BulkOutcome,

@@ -79,6 +79,36 @@ export const errors = {
   invalid_schedule: row(422, "INVALID_ARGUMENT", "the schedule is invalid"),
   schedule_busy: row(409, "ABORTED", "a task of the schedule has not ended"),
   version_mismatch: row(412, "ABORTED", "the schedule has another version"),
+  batch_not_found: row(
+    404,
+    "NOT_FOUND",
+    "batch not found: create it with PUT /v1/codeq/batches/<id>; a batch is deleted with its callback",
+  ),
+  batch_exists: row(
+    409,
+    "ALREADY_EXISTS",
+    "a batch with this id and other options exists; choose another id",
+  ),
+  batch_sealed: row(
+    409,
+    "ABORTED",
+    "the batch takes no more members: it was sealed, was cancelled or has expired; create another batch",
+  ),
+  batch_full: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "the batch has 100000 members, which is the most; put the rest into another batch",
+  ),
+  batch_over: row(
+    409,
+    "ABORTED",
+    "the callback of the batch was released, failed or cancelled; look at the phase of the batch",
+  ),
+  batch_unfinished: row(
+    409,
+    "ABORTED",
+    "the task is a member of a batch whose callback has not ended; cancel the batch, or wait for its callback",
+  ),
   invalid_topic: row(422, "INVALID_ARGUMENT", "the policy of the topic is invalid"),
   priority_not_allowed: row(
     400,

@@ -62,6 +62,9 @@ export const limits = {
   schedulePattern: /^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,126}[A-Za-z0-9])?$/,
   cronCharsMax: 256,
   scheduleExceptMax: 8,
+  batchMembersMax: 100_000,
+  batchOpenSecondsDefault: 24 * 60 * 60,
+  batchOpenSecondsMax: 30 * 24 * 60 * 60,
   feedsMax: 128,
   feedsPerTenantMax: 16,
   /** Limits feeds of summaries, which share their work. */

@@ -20,6 +20,8 @@ export type Cause =
   | "cancelled"
   /** No worker began the task in time. */
   | "lapsed"
+  /** The batch of a held task failed. */
+  | "unreached"
   /** The task was replayed as a new task; it stays where it is. */
   | "linked"
   | "deleted";

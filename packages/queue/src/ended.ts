@@ -47,10 +47,13 @@ export function isExpired(task: Task, nowMs: number): boolean {
 }
 
 /** The instant from which the task may be removed; undefined when that instant is not known. */
-export function expiresMsOf({ place }: Pick<Task, "place">): number | undefined {
+export function expiresMsOf({ place, batch }: Pick<Task, "place" | "batch">): number | undefined {
+  // A member is kept as long as the callback of its batch, which may read its result.
+  if (batch !== undefined && !batch.isCallback) return undefined;
   switch (place.in) {
     case "ready":
     case "delayed":
+    case "held":
     case "leased":
       return undefined;
     case "dead":

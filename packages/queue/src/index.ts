@@ -5,6 +5,24 @@ export {
   backoffSeconds,
   type RetryPolicy,
 } from "./backoff.ts";
+export {
+  type BatchFailure,
+  type BatchPhase,
+  type BatchSpec,
+  type BatchState,
+  batchChores,
+  batchConditions,
+  batchError,
+  batchPhases,
+  countMember,
+  decideBatch,
+  failedCallback,
+  followCallback,
+  heldAgain,
+  isUnfinished,
+  newBatchState,
+  releasedCallback,
+} from "./batch/batch.ts";
 export { type Cause, type Change, changeOf } from "./change.ts";
 export {
   emptyResult,
@@ -43,6 +61,7 @@ export {
 } from "./schedule/spec.ts";
 export {
   type Artifact,
+  type BatchEnd,
   clampPriority,
   comebacks,
   isFailure,
@@ -59,6 +78,7 @@ export {
   scheduledKinds,
   statusOf,
   type Task,
+  type TaskBatch,
   type TaskExtras,
   type TaskId,
   type TaskRepairs,

@@ -7,7 +7,7 @@ import { clampPriority, queueOf, statusOf } from "./task.ts";
 test("the status follows from the place", () => {
   assert.deepEqual(
     placeNames.map((where) => statusOf(taskIn(where).place)),
-    ["PENDING", "PENDING", "IN_PROGRESS", "FAILED", "COMPLETED"],
+    ["PENDING", "PENDING", "PENDING", "IN_PROGRESS", "FAILED", "COMPLETED"],
   );
   const failed = {
     in: "done",

@@ -4,6 +4,7 @@
  *
  *   ready    waits to be claimed; leaves by claim, edit, cancel or lapse
  *   delayed  waits for its time; leaves by promote, edit, cancel or lapse
+ *   held     the callback of a batch that has not ended; leaves with the batch, or by cancel
  *   leased   a worker has it; leaves by complete, nack, abandon, expiry or cancel
  *   dead     its attempts are used up; leaves by replay, retention or an operator
  *   done     a worker finished it, it was cancelled, or no worker began it in time; leaves by retention, and by
@@ -21,6 +22,7 @@ export type WorkerId = Branded<"WorkerId">;
 export type Place =
   | { readonly in: "ready"; readonly seq: number }
   | { readonly in: "delayed"; readonly dueMs: number }
+  | { readonly in: "held" }
   | {
       readonly in: "leased";
       readonly workerId: WorkerId;
@@ -87,6 +89,22 @@ export interface Task {
   readonly schedule: TaskSchedule | undefined;
   /** Undefined for a task without a unique key. */
   readonly unique: TaskUnique | undefined;
+  /** Undefined for a task that belongs to no batch. */
+  readonly batch: TaskBatch | undefined;
+}
+
+/** The batch that a task is a member of, or the callback. */
+export interface TaskBatch {
+  readonly id: string;
+  readonly isCallback: boolean;
+  /** Only of a callback whose batch has ended: how its members ended. */
+  readonly ended: BatchEnd | undefined;
+}
+
+export interface BatchEnd {
+  readonly succeeded: number;
+  readonly failed: number;
+  readonly cancelled: number;
 }
 
 /** How a schedule creates a task: at its time, on request, or for a time in the past. */
@@ -215,6 +233,7 @@ export function statusOf(place: Place): Status {
   switch (place.in) {
     case "ready":
     case "delayed":
+    case "held":
       return "PENDING";
     case "leased":
       return "IN_PROGRESS";

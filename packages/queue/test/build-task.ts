@@ -24,7 +24,14 @@ export const nobody = "" as WorkerId;
 export const retention: Retention = { doneMs: 86_400_000, deadMs: 604_800_000 };
 export const policy: RetryPolicy = { backoff: "exponential", baseSeconds: 5, maxSeconds: 900 };
 
-export const placeNames: readonly Place["in"][] = ["ready", "delayed", "leased", "dead", "done"];
+export const placeNames: readonly Place["in"][] = [
+  "ready",
+  "delayed",
+  "held",
+  "leased",
+  "dead",
+  "done",
+];
 
 export const id = "01890a5d-ac96-774b-bcce-b302099a8057" as TaskId;
 
@@ -57,6 +64,7 @@ export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
     repairs: undefined,
     schedule: undefined,
     unique: undefined,
+    batch: where === "held" ? { id: "b1", isCallback: true, ended: undefined } : undefined,
     attempts: where === "dead" ? fields.maxAttempts : 1,
     handBacks: 0,
     replays: 0,
@@ -95,6 +103,8 @@ function examplePlace(where: Place["in"]): Place {
       return { in: "ready", seq: 7 };
     case "delayed":
       return { in: "delayed", dueMs: 9000 };
+    case "held":
+      return { in: "held" };
     case "leased":
       return { in: "leased", workerId: worker, untilMs: 32_000, leaseMs: 30_000, sinceMs: 2000 };
     case "dead":

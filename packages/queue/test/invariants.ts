@@ -64,6 +64,11 @@ function brokenPlace(task: Task): string[] {
         [Number.isSafeInteger(place.dueMs), `dueMs ${place.dueMs} is not whole`],
         [place.dueMs > updatedMs, "delayed until a time that was not in the future"],
       ]);
+    case "held":
+      return broken([
+        hasNoResult,
+        [task.batch?.isCallback === true, "held without being a callback"],
+      ]);
     case "leased":
       return broken([
         [result?.json === undefined || result.json === "", "leased with a result"],

@@ -5,6 +5,7 @@ import {
   type ResultBody,
   scheduledKinds,
   type Task,
+  type TaskBatch,
   type TaskExtras,
   type TaskId,
   type TaskRepairs,
@@ -35,6 +36,7 @@ export const anyTaskId: fc.Arbitrary<TaskId> = fc
 export const anyPlace: fc.Arbitrary<Place> = fc.oneof(
   record({ in: fc.constant("ready" as const), seq: ms }),
   record({ in: fc.constant("delayed" as const), dueMs: ms }),
+  record({ in: fc.constant("held" as const) }),
   record({ in: fc.constant("leased" as const), workerId, untilMs: ms, leaseMs: ms, sinceMs: ms }),
   record({
     in: fc.constant("dead" as const),
@@ -117,6 +119,15 @@ const anySchedule: fc.Arbitrary<TaskSchedule | undefined> = fc.oneof(
   }),
 );
 
+const anyBatch: fc.Arbitrary<TaskBatch | undefined> = fc.oneof(
+  fc.constant(undefined),
+  record({
+    id: fc.constantFrom("import-7", "a.b:c_d-e"),
+    isCallback: fc.boolean(),
+    ended: fc.option(record({ succeeded: ms, failed: ms, cancelled: ms }), { nil: undefined }),
+  }),
+);
+
 export const anyTask: fc.Arbitrary<Task> = record({
   id: anyTaskId,
   tenantId: fc.constantFrom("", "acme", "pending", "dlq") as fc.Arbitrary<TenantId>,
@@ -149,4 +160,5 @@ export const anyTask: fc.Arbitrary<Task> = record({
   trail: anyTrail,
   schedule: anySchedule,
   unique: anyUnique,
+  batch: anyBatch,
 });

@@ -92,6 +92,7 @@ function newTask(fleet: Fleet): CreateTaskInput {
     idempotencyKey: fleet.chance(0.25) ? fleet.mark() : "",
     idempotencyMode: "",
     unique: undefined,
+    batchId: "",
     runAt: fleet.chance(0.05) ? soon(fleet) : "",
     delaySeconds,
     timeoutSeconds: someSeconds(fleet),

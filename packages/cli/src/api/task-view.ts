@@ -13,6 +13,7 @@ type Task = Omit<ReplyOf<"GET /admin/tasks/:id">["task"], "place">;
 const places: Readonly<Record<Task["lastKnownLocation"], string>> = {
   PENDING_LIST: "ready",
   DELAYED_ZSET: "delayed",
+  HELD_SET: "held",
   INPROG_SET: "leased",
   DLQ_SET: "dead",
   NONE: "done",

@@ -26,6 +26,7 @@ export function itemOf(task: Fields, payload: string): string {
     tags: tags.length === 0 ? undefined : tags,
     timeoutSeconds: timeoutSeconds === 0 ? undefined : timeoutSeconds,
     ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
+    batchId: task.batchId === "" ? undefined : task.batchId,
     unique: task.uniqueKey === "" ? undefined : uniqueOf(task),
   });
   return `${fields.slice(0, -1)},"payload":${payload}}`;

@@ -47,6 +47,8 @@ export interface EnqueueOptions {
   readonly ttl?: Duration | undefined;
   /** Labels to find the task by: at most 16, each 1 to 64 characters without spaces and commas. */
   readonly tags?: readonly string[] | undefined;
+  /** The id of an open batch that the task becomes a member of. */
+  readonly batch?: string | undefined;
   /** The server posts the result there. */
   readonly webhook?: string | undefined;
   /** How long to try until the task is stored. Default: `"30s"`. */
@@ -115,6 +117,7 @@ export function createFields(
     idempotencyKey: keyOf(options) ?? more.ownKey,
     idempotencyMode: options.idempotencyMode ?? "",
     ...uniqueFields(options.unique ?? definition.unique, more.payload),
+    batchId: options.batch ?? "",
     runAtMs: options.runAt === undefined ? undefined : momentOf(options.runAt),
     ...delayFields(options),
     traceParent: more.trace?.traceparent ?? "",

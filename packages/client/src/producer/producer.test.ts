@@ -324,6 +324,7 @@ const unset = {
   uniqueOn: "",
   uniqueFor: "",
   uniqueMaxWait: "",
+  batchId: "",
 };
 
 test("every option arrives where it belongs", async () => {

@@ -96,6 +96,11 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
     timeoutSeconds: 0,
     scheduleId: "",
     scheduledForMs: 0,
+    batchId: "",
+    isBatchCallback: false,
+    batchSucceeded: 0,
+    batchFailed: 0,
+    batchCancelled: 0,
     ...more,
   };
 }

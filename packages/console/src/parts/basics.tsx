@@ -10,11 +10,20 @@ import { tell, tellProblem } from "../toasts.tsx";
 import { Button } from "./buttons.tsx";
 import { Icon, type IconName } from "./icon.tsx";
 
-export type StateName = "ready" | "delayed" | "leased" | "dead" | "done" | "failed" | "cancelled";
+export type StateName =
+  | "ready"
+  | "delayed"
+  | "held"
+  | "leased"
+  | "dead"
+  | "done"
+  | "failed"
+  | "cancelled";
 
 const states: Readonly<Record<StateName, { word: string; tone: string }>> = {
   ready: { word: "Ready", tone: "ready" },
   delayed: { word: "Delayed", tone: "delayed" },
+  held: { word: "Held", tone: "delayed" },
   leased: { word: "Leased", tone: "leased" },
   dead: { word: "Dead", tone: "dead" },
   done: { word: "Done", tone: "done" },

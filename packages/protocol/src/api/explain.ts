@@ -19,6 +19,7 @@ const rule = text("What holds the task, for programs.", {
   oneOf: [
     "expired",
     "delayed",
+    "held",
     "storage",
     "lease_quota",
     "paused",

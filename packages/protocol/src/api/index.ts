@@ -2,6 +2,7 @@ import { ApiKey, apiKeys, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts"
 import { Artifact, artifacts } from "./artifacts.ts";
 import { AuditRecord, audit } from "./audit.ts";
 import { Backup, backups } from "./backups.ts";
+import { Batch, BatchMember, batches } from "./batches.ts";
 import { AddedNode, cluster, HandedOff, RemovedNode, RepairBody, RepairedLog } from "./cluster.ts";
 import { BulkOptions, BulkOutcome, deadLetters } from "./dead-letters.ts";
 import { events, ScheduleEvent, TaskEvent } from "./events.ts";
@@ -87,6 +88,7 @@ export {
 } from "../contract/shape.ts";
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
 export { AuditRecord } from "./audit.ts";
+export { Batch, BatchBody, BatchMember } from "./batches.ts";
 export { BulkOutcome } from "./dead-letters.ts";
 export { EventSummary, ScheduleEvent, TaskEvent } from "./events.ts";
 export { TaskExplanation, WorkerExplanation } from "./explain.ts";
@@ -137,6 +139,7 @@ export const api = {
   artifacts,
   audit,
   backups,
+  batches,
   cluster,
   events,
   explain,
@@ -153,6 +156,8 @@ export const client = {
   TopicPolicy,
   Topic,
   CreatedBackup: Backup,
+  Batch,
+  BatchMember,
   QueueDetails,
   QueueOverview,
   QueuePause: PausedQueue,

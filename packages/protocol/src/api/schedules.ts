@@ -73,7 +73,7 @@ const policyFields = {
 };
 
 /** The task that is created. */
-const templateFields = {
+export const templateFields = {
   command: text("The name of the work.", {
     pattern: limits.commandPattern,
     isFilled: true,

@@ -6,6 +6,7 @@ import { limits } from "../limits.ts";
 export const taskPlaces = [
   "ready",
   "delayed",
+  "held",
   "leased",
   "dead",
   "failed",
@@ -36,6 +37,7 @@ export const taskFilter = {
   payload: only("Only tasks with this value in the payload, such as `customer.id:42`."),
   tag: only("Only tasks with this tag, or with all of several tags separated by commas."),
   schedule: only("Only tasks of this schedule."),
+  batch: only("Only members of this batch."),
   id: only("Only tasks whose id begins or ends with these characters, at least four."),
 };
 

@@ -32,7 +32,7 @@ const taskFields = {
     { oneOf: ["PENDING", "IN_PROGRESS", "COMPLETED", "FAILED"] },
   ),
   lastKnownLocation: text("", {
-    oneOf: ["PENDING_LIST", "DELAYED_ZSET", "INPROG_SET", "DLQ_SET", "NONE"],
+    oneOf: ["PENDING_LIST", "DELAYED_ZSET", "HELD_SET", "INPROG_SET", "DLQ_SET", "NONE"],
   }),
   runAt: instant("When the task becomes ready; only while it is delayed.", isOptional),
   workerId: text("The worker that has the task.", isOptional),
@@ -65,6 +65,12 @@ const taskFields = {
     isOptional,
   ),
   scheduledFor: instant("The nominal instant that the task was created for.", isOptional),
+  batchId: text("The batch that the task belongs to.", isOptional),
+  isBatchCallback: only(true, "The task is the callback of the batch.", isOptional),
+  batchEnded: object(
+    { succeeded: count(), failed: count(), cancelled: count() },
+    { about: "How the members ended; only of a callback that was released.", ...isOptional },
+  ),
 };
 
 export const TaskAttempt = object(
@@ -401,7 +407,7 @@ export const taskAdmin = endpoints({
     access: "admin",
     summary: "Delete a task that has ended",
     params: anyParams,
-    refusals: [...ofOneTask, "not_ended"],
+    refusals: [...ofOneTask, "not_ended", "batch_unfinished"],
     replies: { 204: { about: "It is gone." } },
   },
 });

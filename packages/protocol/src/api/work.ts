@@ -69,6 +69,10 @@ const createFields = {
     { max: limits.idempotencyKeyCharsMax, isOptional: true },
   ),
   unique: like(Unique, "One task at a time for a key of the queue.", isOptional),
+  batchId: text(
+    "The open batch that the task becomes a member of; its callback waits for the end of the task.",
+    { pattern: limits.schedulePattern, isOptional: true },
+  ),
   runAt: text(
     "RFC 3339 time: when the task may be claimed. Takes precedence over delaySeconds.",
     isOptional,
@@ -267,6 +271,9 @@ export const work = endpoints({
       "event_type_not_allowed",
       "idempotency_key_reused",
       "unique_key_held",
+      "batch_not_found",
+      "batch_sealed",
+      "batch_full",
       "payload_too_large",
     ],
     replies: {

@@ -70,6 +70,8 @@ export interface CreateTask {
   uniqueMaxWait: string;
   /** Wins over delay_seconds. */
   delayMs: WireUint64;
+  /** The open batch that the task becomes a member of; empty for none. */
+  batchId: string;
 }
 
 export function newCreateTask(): CreateTask {
@@ -95,6 +97,7 @@ export function newCreateTask(): CreateTask {
     uniqueFor: "",
     uniqueMaxWait: "",
     delayMs: 0,
+    batchId: "",
   };
 }
 
@@ -120,6 +123,7 @@ export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
   writer.stringField(858, message.uniqueFor);
   writer.stringField(866, message.uniqueMaxWait);
   writer.uint64Field(872, message.delayMs);
+  writer.stringField(962, message.batchId);
 }
 
 export function readCreateTask(reader: WireReader): CreateTask {
@@ -190,6 +194,9 @@ export function readCreateTask(reader: WireReader): CreateTask {
         break;
       case 872:
         message.delayMs = reader.uint64();
+        break;
+      case 962:
+        message.batchId = reader.string();
         break;
       default:
         reader.skip(tag);

@@ -52,6 +52,7 @@ test("every event that is cut off is refused, wherever it is cut", () => {
       uniqueOn: "latest",
       uniqueFor: "5m",
       uniqueMaxWait: "",
+      batchId: "import-7",
       runAtMs: -1234,
       delaySeconds: 7,
       delayMs: 0,

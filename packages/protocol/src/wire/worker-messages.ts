@@ -45,6 +45,13 @@ export interface Task {
    */
   scheduleId: string;
   scheduledForMs: WireUint64;
+  /** The batch that the task belongs to; empty for none. */
+  batchId: string;
+  /** The task is the callback of the batch, whose members ended like this. */
+  isBatchCallback: boolean;
+  batchSucceeded: WireUint64;
+  batchFailed: WireUint64;
+  batchCancelled: WireUint64;
 }
 
 export function newTask(): Task {
@@ -70,6 +77,11 @@ export function newTask(): Task {
     timeoutSeconds: 0,
     scheduleId: "",
     scheduledForMs: 0,
+    batchId: "",
+    isBatchCallback: false,
+    batchSucceeded: 0,
+    batchFailed: 0,
+    batchCancelled: 0,
   };
 }
 
@@ -95,6 +107,11 @@ export function writeTask(message: Task, writer: WireWriter): void {
   writer.int32Field(840, message.timeoutSeconds);
   writer.stringField(850, message.scheduleId);
   writer.uint64Field(856, message.scheduledForMs);
+  writer.stringField(962, message.batchId);
+  writer.boolField(968, message.isBatchCallback);
+  writer.uint64Field(976, message.batchSucceeded);
+  writer.uint64Field(984, message.batchFailed);
+  writer.uint64Field(992, message.batchCancelled);
 }
 
 export function readTask(reader: WireReader): Task {
@@ -165,6 +182,21 @@ export function readTask(reader: WireReader): Task {
         break;
       case 856:
         message.scheduledForMs = reader.uint64();
+        break;
+      case 962:
+        message.batchId = reader.string();
+        break;
+      case 968:
+        message.isBatchCallback = reader.bool();
+        break;
+      case 976:
+        message.batchSucceeded = reader.uint64();
+        break;
+      case 984:
+        message.batchFailed = reader.uint64();
+        break;
+      case 992:
+        message.batchCancelled = reader.uint64();
         break;
       default:
         reader.skip(tag);

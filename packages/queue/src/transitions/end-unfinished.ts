@@ -30,6 +30,7 @@ export function cancel(task: Task, at: CancelAt): Outcome<Task, "has_ended"> {
   switch (place.in) {
     case "ready":
     case "delayed":
+    case "held":
       return accept(endCancelled(task, at));
     case "leased": {
       if (at.graceMs === 0) return accept(endCancelled(task, at));

@@ -27,6 +27,7 @@ test("a new task is ready with its position and nothing behind it", () => {
     trail: undefined,
     schedule: undefined,
     unique: undefined,
+    batch: undefined,
   });
 });
 

@@ -2,6 +2,7 @@ import {
   clampPriority,
   type Place,
   type Task,
+  type TaskBatch,
   type TaskExtras,
   type TaskId,
   type TaskSchedule,
@@ -31,6 +32,8 @@ export interface NewTask {
   readonly visibleMs: number | undefined;
   readonly extras: TaskExtras | undefined;
   readonly unique?: UniqueRequest | undefined;
+  /** The batch that it becomes a member of. */
+  readonly batchId?: string | undefined;
 }
 
 export interface EnqueueAt {
@@ -47,6 +50,8 @@ export interface EnqueueAt {
   readonly isHeld?: boolean | undefined;
   /** The schedule that creates the task. */
   readonly schedule?: TaskSchedule | undefined;
+  /** The batch whose callback it is; the task is held. */
+  readonly callbackOf?: string | undefined;
 }
 
 /** A new task. It is delayed only when its time lies strictly in the future. */
@@ -73,20 +78,30 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     storedBytes: input.payloadBytes,
     place: firstPlace(input.visibleMs, at),
     result: undefined,
-    extras: extrasFrom(input, at.nowMs),
+    extras: extrasFrom(input, at),
     repairs: undefined,
     trail: undefined,
     schedule: at.schedule,
     unique: input.unique && uniqueFrom(input, input.unique, at),
+    batch: batchFrom(input.batchId, at.callbackOf),
   };
+}
+
+function batchFrom(
+  batchId: string | undefined,
+  callbackOf: string | undefined,
+): TaskBatch | undefined {
+  const id = callbackOf ?? batchId;
+  return id === undefined ? undefined : { id, isCallback: id === callbackOf, ended: undefined };
 }
 
 /** The time to live counts from when the task can be claimed. */
 function extrasFrom(
   { extras, visibleMs = 0 }: Pick<NewTask, "extras" | "visibleMs">,
-  nowMs: number,
+  { nowMs, callbackOf }: EnqueueAt,
 ): TaskExtras | undefined {
-  if (extras === undefined || extras.ttlMs === 0) return extras;
+  const isHeld = callbackOf !== undefined;
+  if (extras === undefined || extras.ttlMs === 0 || isHeld) return extras;
   return { ...extras, startByMs: Math.max(visibleMs, nowMs) + extras.ttlMs };
 }
 
@@ -96,6 +111,7 @@ function uniqueFrom({ visibleMs }: NewTask, request: UniqueRequest, at: EnqueueA
 }
 
 function firstPlace(visibleMs: number | undefined, at: EnqueueAt): Place {
+  if (at.callbackOf !== undefined) return { in: "held" };
   if (at.isHeld === true) return { in: "delayed", dueMs: heldMs };
   if (visibleMs !== undefined && visibleMs > at.nowMs) return { in: "delayed", dueMs: visibleMs };
   return { in: "ready", seq: at.seq };

@@ -310,6 +310,8 @@ function expectedPlace(
       return { in: "ready", seq };
     case "delayed":
       return { in: "delayed", dueMs: nowMs + at.delaySeconds * 1000 };
+    case "held":
+      return { in: "held" };
     case "leased": {
       const leaseMs = "leaseMs" in step ? step.leaseMs : Number.NaN;
       const untilMs = nowMs + leaseMs;

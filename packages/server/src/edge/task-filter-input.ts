@@ -106,6 +106,11 @@ const readers: Readonly<Record<FilterName, Read>> = {
     to.tags = tags;
     return undefined;
   },
+  batch: (text, to) => {
+    if (!limits.schedulePattern.test(text)) return "is not the id of a batch";
+    to.batch = text;
+    return undefined;
+  },
   schedule: (text, to) => {
     if (!limits.schedulePattern.test(text)) return "is not the id of a schedule";
     to.schedule = text;

@@ -90,6 +90,7 @@ export function collectBrokerMetrics(metrics: Metrics, broker: ShardBroker, cloc
     [...broker.queues.all()].flatMap(({ name, counts, readyTotal }) => [
       [readyTotal, name, "ready"] as const,
       [counts.delayed, name, "delayed"] as const,
+      ...(counts.held === 0 ? [] : [[counts.held, name, "held"] as const]),
       [counts.leased, name, "in_progress"] as const,
       [counts.dead, name, "dlq"] as const,
     ]),

@@ -14,6 +14,16 @@ import { uploadArtifact } from "../features/artifacts/upload-artifact.ts";
 import { listAudit } from "../features/audit/operations.ts";
 import { createBackup, readBackup, sentBackup } from "../features/backups/operations.ts";
 import {
+  cancelAnyBatch,
+  cancelBatch,
+  getAnyBatch,
+  getBatch,
+  listBatches,
+  listBatchResults,
+  putBatch,
+  sealBatch,
+} from "../features/batches/operations.ts";
+import {
   addNode,
   endCluster,
   getCluster,
@@ -130,6 +140,14 @@ export const operations = {
   listApiKeys,
   getApiKey,
   revokeApiKey,
+  putBatch,
+  getBatch,
+  sealBatch,
+  cancelBatch,
+  listBatchResults,
+  listBatches,
+  getAnyBatch,
+  cancelAnyBatch,
   listAudit,
   watchEvents,
   listWorkers,
@@ -230,6 +248,7 @@ export const routes: readonly AnyRoute[] = [
   ...contractRoutes(api.webhooks, operations),
   ...contractRoutes(api.subscriptions, operations),
   ...contractRoutes(api.schedules, operations),
+  ...contractRoutes(api.batches, operations),
   ...contractRoutes(api.artifacts, artifactRoutes),
   ...contractRoutes(api.topics, operations),
 ];

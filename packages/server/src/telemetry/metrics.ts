@@ -146,7 +146,7 @@ export const metricTable = {
     help: "Tasks per command and place, in all tenants.",
     labels: [
       { name: "command" },
-      { name: "queue", values: ["ready", "delayed", "in_progress", "dlq"] },
+      { name: "queue", values: ["ready", "delayed", "held", "in_progress", "dlq"] },
     ],
   },
   queueOldestSeconds: {

@@ -15,6 +15,7 @@ type Explanation = ReplyOf<"GET /admin/tasks/:id/explain">;
 const questions: Readonly<Record<TaskRow["place"], string>> = {
   ready: "Why is it not running?",
   delayed: "Why is it not running?",
+  held: "What does it wait for?",
   leased: "What is it doing?",
   dead: "Why will it not run again?",
   done: "What came of it?",

@@ -139,6 +139,7 @@ function allActionsOf(task: TaskRow): Action[] {
         clone,
         cancel,
       ];
+    case "held":
     case "leased":
       return [cancel, clone];
     case "dead":

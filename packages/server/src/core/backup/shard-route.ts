@@ -6,11 +6,21 @@
  *   shards cannot be separated once they are in one series.
  * - An idempotency key goes to the shard that is asked for it and to that of its task. The key of a deleted task goes
  *   to the shard that is asked for it, as long as it is kept. A key whose task is gone for other reasons is left out.
+ * - A batch stays together only in one store. With more stores, tasks of a batch that has ended leave it, and a batch
+ *   that has not ended stops everything.
  * - A record that cannot be read stops everything or is put in quarantine, and is never taken for one that is missing.
  */
 import { entriesOf, FaultError, type Kv, sealed, sealedEnd, unseal } from "@codeq/engine";
-import { released, type Task, type TaskId, type TenantId, type UniqueEntry } from "@codeq/queue";
+import {
+  isUnfinished,
+  released,
+  type Task,
+  type TaskId,
+  type TenantId,
+  type UniqueEntry,
+} from "@codeq/queue";
 import { isControlKey } from "../control/control-records.ts";
+import { decodeBatchState } from "../records/batch-record.ts";
 import { deriveCounts } from "../records/counts.ts";
 import { decodeIdempotency } from "../records/idempotency-record.ts";
 import { homeOfSchedule } from "../records/schedule-record.ts";
@@ -19,6 +29,10 @@ import {
   allFailureCountsPrefix,
   allTriagePrefix,
   allUndeliveredPrefix,
+  batchDuePrefix,
+  batchesPrefix,
+  batchStateKey,
+  batchStatePrefix,
   countsPrefix,
   deliveryPrefix,
   endOf,
@@ -66,6 +80,7 @@ const ofAllShardsPrefixes = [
   signingPrefix,
   allTriagePrefix,
 ];
+const batchPrefixes = [batchesPrefix, batchStatePrefix, batchDuePrefix];
 const schedulePrefixes = [schedulesPrefix, scheduleStatePrefix];
 const derivedPrefixes = [
   countsPrefix,
@@ -181,7 +196,7 @@ export class ShardRoute {
       this.#sequence = Math.max(this.#sequence, sequence);
       return none;
     }
-    if (taskRows.isIndexKey(key) || hasPrefix(key, derivedPrefixes)) return none;
+    if (this.#isLeftOut(key)) return none;
     const end = sealedEnd(key, stored);
     const value = end === undefined ? undefined : stored.subarray(0, end);
     if (key.startsWith(tasksPrefix)) return this.#task(source, key, { stored, value });
@@ -197,6 +212,12 @@ export class ShardRoute {
     return [[this.#storeOf(key), key, stored]];
   }
 
+  /** What is made again, or does not survive the change. */
+  #isLeftOut(key: string): boolean {
+    if (this.#shards.count > 1 && hasPrefix(key, batchPrefixes)) return true;
+    return taskRows.isIndexKey(key) || hasPrefix(key, derivedPrefixes);
+  }
+
   #task(source: Source, key: string, { stored, value }: Read): readonly RoutedEntry[] {
     const id = idOf(key);
     const task = value && readTask({ buffer: value, start: 0, end: value.length }, id);
@@ -206,7 +227,7 @@ export class ShardRoute {
     }
     const store = this.#storeOf(key);
     this.tasks += 1;
-    const freed = this.#freed(source, task);
+    const freed = this.#freed(source, task) ?? this.#withoutBatch(source, task);
     if (freed !== undefined) return this.#indexed(store, freed, sealed(key, encodeTask(freed)));
     return this.#indexed(store, task, stored);
   }
@@ -274,6 +295,22 @@ export class ShardRoute {
     return { ...released(task, at), unique: undefined };
   }
 
+  /** A task that leaves its batch, because members and callback may come to different shards. */
+  #withoutBatch({ kv }: Source, task: Task): Task | undefined {
+    const { batch, tenantId } = task;
+    if (batch === undefined || this.#shards.count === 1) return undefined;
+    const key = batchStateKey(tenantId, batch.id);
+    const stored = kv.get(key);
+    const state = stored && decodeBatchState(unseal(key, stored).toString("utf8"));
+    const isOver = state === undefined ? task.place.in !== "held" : !isUnfinished(state);
+    if (isOver) return { ...task, batch: undefined };
+    throw new FaultError(
+      "format",
+      `the batch ${batch.id} of the tenant ${tenantId || "(none)"} has not ended, and its tasks cannot be split over ` +
+        "shards. The data is unchanged. Start the server, let the batch end or cancel it, and try again.",
+    );
+  }
+
   #damaged({ kv }: Source, key: string, stored: Buffer): readonly RoutedEntry[] {
     if (!this.#setsAsideDamaged) {
       throw new FaultError(
@@ -309,7 +346,8 @@ export class ShardRoute {
       const of = { tenantId, queue, key: decodeURIComponent(name) };
       return this.#storeOfShard(this.#shards.ofUnique(of));
     }
-    if (isControlKey(key) || hasPrefix(key, ofAllShardsPrefixes)) return 0;
+    const isInFirst = hasPrefix(key, batchPrefixes) || hasPrefix(key, ofAllShardsPrefixes);
+    if (isControlKey(key) || isInFirst) return 0;
     throw new FaultError("format", `the data has a key that this version does not know: ${key}`);
   }
 

@@ -24,8 +24,15 @@ import type { WaitingWorker } from "../search/explained.ts";
 import type { TaskFilter, TaskPlace } from "../search/task-filter.ts";
 import type { Flow } from "../series/flow.ts";
 import type { QueueName } from "../store/store.ts";
+import type { Batches } from "./batches.ts";
 import type { Claim } from "./claim.ts";
-import type { brokerRouting, Offered, scheduleRouting, webhookRouting } from "./routing.ts";
+import type {
+  batchRouting,
+  brokerRouting,
+  Offered,
+  scheduleRouting,
+  webhookRouting,
+} from "./routing.ts";
 import type { Schedules } from "./schedules.ts";
 import type { ShardBroker } from "./shard-broker.ts";
 import type {
@@ -54,6 +61,7 @@ type Asked = Offered<
   >
 >;
 type AskedSchedules = Offered<Pick<Schedules, keyof typeof scheduleRouting>>;
+type AskedBatches = Offered<Pick<Batches, keyof typeof batchRouting>>;
 type AskedWebhooks = Offered<Pick<Webhooks, keyof typeof webhookRouting | "changeSecrets">>;
 
 export interface Broker extends Asked {
@@ -94,6 +102,8 @@ export interface Broker extends Asked {
   readonly webhooks: AskedWebhooks;
   /** Tasks that come back. */
   readonly schedules: AskedSchedules;
+  /** Tasks with one callback. */
+  readonly batches: AskedBatches;
 
   /**
    * Calls back with queues whose tasks have moved, before that is durable; undefined stops the calls. A call is a

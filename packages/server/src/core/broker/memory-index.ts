@@ -73,6 +73,9 @@ export class MemoryIndex {
         queue.addDelayed(1);
         this.delayed.add(queue, place.dueMs, task.id);
         return;
+      case "held":
+        queue.addHeld(1);
+        return;
       case "leased":
         queue.addLeased(1);
         this.leases.add(task, 0);
@@ -95,6 +98,9 @@ export class MemoryIndex {
       case "delayed":
         queue.addDelayed(-1);
         this.delayed.remove(task.id);
+        return;
+      case "held":
+        queue.addHeld(-1);
         return;
       case "leased":
         queue.addLeased(-1);

@@ -64,6 +64,7 @@ export class QueueState implements WaitingQueue {
   recover(counts: Counts): void {
     for (const [priority, count] of counts.ready.entries()) this.addReady(priority, count);
     this.addDelayed(counts.delayed);
+    this.addHeld(counts.held);
     this.addLeased(counts.leased);
     this.addDead(counts.dead);
     this.addFailed(counts.failed);
@@ -162,6 +163,12 @@ export class QueueState implements WaitingQueue {
     this.#addTasks(change);
   }
 
+  addHeld(change: number): void {
+    this.#counts.held += change;
+    this.tenant.pending += change;
+    this.#addTasks(change);
+  }
+
   addLeased(change: number): void {
     this.#counts.leased += change;
     this.tenant.leased += change;
@@ -199,7 +206,7 @@ export class QueueState implements WaitingQueue {
 export const everything: Position = { number: Number.POSITIVE_INFINITY, id: "" as TaskId };
 
 export class TenantState extends TenantQueues<QueueState> {
-  /** Tasks that are ready or delayed, and leases, over all of its queues. */
+  /** Tasks that are ready, delayed or held, and leases, over all of its queues. */
   pending = 0;
   leased = 0;
   queuesWithTasks = 0;

@@ -4,12 +4,14 @@
  * may be undefined, but not null. A verb without a row has a method of its own in the router.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
+import type { BatchOf } from "../records/batch-record.ts";
 import { addCounts, noCounts } from "../records/counts.ts";
 import type { ScheduleOf } from "../records/schedule-record.ts";
 import { afterOfShard, mergeFailureGroups } from "../search/failure-groups.ts";
 import { firstOf, mergeRuns, orderOf } from "../search/task-search.ts";
 import { addQueueCounts } from "../series/flow.ts";
 import { addPoints } from "../series/queue-series.ts";
+import type { Batches } from "./batches.ts";
 import type { FoundTasks, WantedTasks, WorkerLeases } from "./broker.ts";
 import { newestRuns, type Schedules } from "./schedules.ts";
 import type { ShardBroker } from "./shard-broker.ts";
@@ -32,6 +34,8 @@ type Row<Given, Answer> =
       : never)
   /** The shard of the schedule that the first argument names. */
   | (Given extends [ScheduleOf, ...unknown[]] ? { readonly to: "schedule" } : never)
+  /** The shard of the batch that the first argument names. */
+  | (Given extends [BatchOf, ...unknown[]] ? { readonly to: "batch" } : never)
   /** The shards of some tasks; the answer has an item for each id, in their order. */
   | ([Given, Answer] extends [[TenantId, readonly TaskId[]], readonly unknown[]]
       ? { readonly to: "tasks" }
@@ -39,7 +43,7 @@ type Row<Given, Answer> =
 
 /** A row of any verb; functions are methods here, so that all rows fit. */
 export type AnyRow =
-  | { readonly to: "first" | "task" | "tasks" | "schedule" }
+  | { readonly to: "first" | "task" | "tasks" | "schedule" | "batch" }
   | {
       readonly to: "all" | "available";
       merge(answers: readonly unknown[], given: readonly unknown[], isPartial: boolean): unknown;
@@ -147,6 +151,23 @@ export const scheduleRouting = {
   },
   count: { to: "all", merge: sum },
 } satisfies Routing<Schedules>;
+
+/** The same for batches. A batch and all its tasks are in one shard. */
+export const batchRouting = {
+  put: { to: "batch" },
+  get: { to: "batch" },
+  seal: { to: "batch" },
+  cancel: { to: "batch" },
+  members: { to: "batch" },
+  list: {
+    to: "all",
+    merge: (all, [{ limit }]) =>
+      all
+        .flat()
+        .sort((one, other) => (one.id < other.id ? -1 : 1))
+        .slice(0, limit),
+  },
+} satisfies Routing<Batches>;
 
 /** Adds up the items whose field of this name is the same. */
 function mergeBy<Item, Name extends keyof Item>(

@@ -65,9 +65,10 @@ import {
 } from "../backup/backups.ts";
 import type { Clock } from "../clock.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
+import type { BatchOf, BatchOptions } from "../records/batch-record.ts";
 import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../records/pause-record.ts";
-import type { PutRecord, ScheduleOf } from "../records/schedule-record.ts";
+import type { ScheduleOf } from "../records/schedule-record.ts";
 import type { SeriesName, SeriesPoint } from "../records/series-record.ts";
 import {
   nextTopic,
@@ -98,9 +99,10 @@ import { TaskReads } from "../search/task-reads.ts";
 import { TaskSearch } from "../search/task-search.ts";
 import { countsOfQueues, QueueSeries, withOldest } from "../series/queue-series.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
-import type { Position, QueueName, Store } from "../store/store.ts";
+import type { Position, QueueName, RecordWrite, Store } from "../store/store.ts";
 import type { DrawId } from "../task-ids.ts";
 import { Zones } from "../zones.ts";
+import { Batches, isOfBatch } from "./batches.ts";
 import type {
   AbandonRequest,
   Attached,
@@ -182,6 +184,7 @@ export class ShardBroker implements Broker {
   readonly reads: TaskReads;
   readonly webhooks: Webhooks;
   readonly schedules: Schedules;
+  readonly batches: Batches;
   readonly #search: TaskSearch;
   /** The history of every queue by the minute and by the hour. */
   readonly series: QueueSeries;
@@ -221,10 +224,22 @@ export class ShardBroker implements Broker {
       store,
       clock,
       zones: new Zones(),
-      create: (record, schedule) => this.#createScheduled(record, schedule),
-      cancel: (id, graceMs) => this.#cancelScheduled(id, graceMs),
+      create: ({ tenantId, options }, schedule) =>
+        this.#createFrom(tenantId, options, { schedule }),
+      cancel: (id, graceMs) => this.#cancelTask(id, graceMs),
       exceededBy: (tenantId, bytes) => this.quotas.exceededByTask(tenantId, bytes),
-      apply: (changes, touched) => this.#applied(changes, touched),
+      apply: (changes, schedules) => this.#applied(changes, { schedules }),
+    });
+    this.batches = new Batches({
+      store,
+      clock,
+      nextSequence: () => this.#nextSequence(),
+      retentionOf: (task) => this.#retentionOf(task),
+      create: ({ tenantId, id }, options) => this.#createFrom(tenantId, options, { batch: id }),
+      cancel: (id, graceMs) => this.#cancelTask(id, graceMs),
+      remove: (tasks) => this.delete(tasks),
+      exceededBy: (tenantId, bytes) => this.quotas.exceededByTask(tenantId, bytes),
+      apply: (changes, batches, writes) => this.#applied(changes, { batches, writes }),
     });
     this.#search = new TaskSearch({ clock, store, queues, reads: this.reads });
     this.series = new QueueSeries({ store, queues, clock });
@@ -259,10 +274,8 @@ export class ShardBroker implements Broker {
     const unique = input.unique && this.#decideUnique(input, input.unique);
     if (unique !== undefined && !isNew(unique))
       return this.#settleUnique(input, unique, { waiter, item });
-    const exceeded =
-      this.quotas.exceededByTask(input.tenantId, input.payloadBytes) ??
-      this.#exceededByQueue(input.tenantId, input.command);
-    if (exceeded !== undefined) return { code: "quota_exceeded", exceeded };
+    const refused = this.#refusalOfBatch(input) ?? this.#overQuota(input);
+    if (refused !== undefined) return refused;
     const topic = this.#topicOf(input);
     const priority = topic && allowedPriority(topic, input.priority);
     if (typeof priority === "object") return priority;
@@ -292,6 +305,19 @@ export class ShardBroker implements Broker {
     const changes = unique === undefined ? [change] : [...this.#cancelled(unique.cancels), change];
     this.#apply(changes, waiter, { task, replayed: false, deduplicated: false }, item);
     return undefined;
+  }
+
+  #refusalOfBatch({ tenantId, batchId: id }: NewTask): Refused | undefined {
+    if (id === undefined) return undefined;
+    const code = unlessDamaged(() => this.batches.refusalOf({ tenantId, id }));
+    return code === undefined || code instanceof FaultError ? code : { code };
+  }
+
+  #overQuota({ tenantId, payloadBytes, command }: NewTask): Refused | undefined {
+    const exceeded =
+      this.quotas.exceededByTask(tenantId, payloadBytes) ??
+      this.#exceededByQueue(tenantId, command);
+    return exceeded && { code: "quota_exceeded", exceeded };
   }
 
   /** What a request with a unique key meets. */
@@ -717,6 +743,7 @@ export class ShardBroker implements Broker {
   async #deleteOne(task: Task): Promise<Acted> {
     const { place } = task;
     if (place.in !== "dead" && place.in !== "done") return { ok: false, code: "not_ended" };
+    if (this.batches.keeps(task)) return { ok: false, code: "batch_unfinished" };
     await this.delete([task]);
     return { ok: true, task };
   }
@@ -905,6 +932,7 @@ export class ShardBroker implements Broker {
 
   async #recover(): Promise<void> {
     this.claims.restart();
+    this.batches.forget();
     this.#sequence = Math.max(this.#sequence, await this.#index.recover(this.store));
     await this.webhooks.recover();
     await this.schedules.recover();
@@ -1021,8 +1049,12 @@ export class ShardBroker implements Broker {
     return keepsPayload ? change : { ...change, payload };
   }
 
-  /** A task of a schedule. The topic may have changed since the schedule was put: the nearest priority is used. */
-  #createScheduled({ tenantId, options }: PutRecord, schedule: TaskSchedule): Change {
+  /** A task of a schedule or a batch. The topic may have changed since it was put: the nearest priority is used. */
+  #createFrom(
+    tenantId: TenantId,
+    options: Template,
+    { schedule, batch: callbackOf }: { schedule?: TaskSchedule; batch?: string },
+  ): Change {
     const { command, payload, priority, webhook, maxAttempts, tags } = options;
     const topic = this.#topicOf({ tenantId, command });
     const { clock, ids, maxAttemptsDefault } = this.#options;
@@ -1055,13 +1087,14 @@ export class ShardBroker implements Broker {
         maxAttemptsDefault: topic?.policy.maxAttempts ?? maxAttemptsDefault,
         priority: topic && nearestPriority(topic, priority),
         schedule,
+        callbackOf,
       },
     );
     const change = changeOf(undefined, task, "created");
     return keepsPayload ? change : { ...change, payload };
   }
 
-  #cancelScheduled(id: TaskId, graceMs: number): Change | undefined {
+  #cancelTask(id: TaskId, graceMs: number): Change | undefined {
     const task = this.store.task(id);
     if (task === undefined) return undefined;
     const { clock } = this.#options;
@@ -1084,24 +1117,34 @@ export class ShardBroker implements Broker {
     item = 0,
   ): void {
     const isScheduled = this.schedules.size > 0 && changes.some(isOfSchedule);
-    if (!isScheduled && !changes.some(isOfUnique)) {
+    if (!isScheduled && !changes.some(isOfUnique) && !changes.some(isOfBatch)) {
       this.#commit(this.store.commit(changes), changes, { waiter, answer, item });
       return;
     }
-    this.#applyScheduled(changes, [], { waiter, answer, item });
+    this.#applyTouched(changes, {}, { waiter, answer, item });
   }
 
-  /** Changes that follow for the unique keys and the schedules of the tasks are in the same log record. */
-  #applyScheduled<Answer>(
+  /** Changes that follow for the unique keys, the schedules and the batches of the tasks are in the same log record. */
+  #applyTouched<Answer>(
     changes: readonly Change[],
-    touched: Iterable<ScheduleOf>,
+    touched: Touched,
     pending: Pending<Answer>,
   ): void {
+    const { schedules = [], batches = [], writes = [] } = touched;
     const unique = changes.some(isOfUnique) ? this.#followUnique(changes) : { changes, writes: [] };
-    const followed = this.schedules.follow(unique.changes, touched);
-    const writes = [...unique.writes, ...followed.writes];
-    this.#commit(this.store.commit(followed.changes, writes), followed.changes, pending);
-    const { reports } = followed;
+    const scheduled = this.schedules.follow(unique.changes, schedules);
+    const batched = this.batches.follow(scheduled.changes, batches);
+    const all = [...unique.writes, ...scheduled.writes, ...batched.writes, ...writes];
+    let group: ReturnType<Store["commit"]>;
+    try {
+      group = this.store.commit(batched.changes, all);
+    } catch (error) {
+      // What was not written did not happen.
+      this.batches.forget();
+      throw error;
+    }
+    this.#commit(group, batched.changes, pending);
+    const { reports } = scheduled;
     if (reports.length === 0) return;
     const durable = (): void => {
       for (const report of reports) report();
@@ -1148,12 +1191,12 @@ export class ShardBroker implements Broker {
   }
 
   /** Resolves when the changes are durable. */
-  #applied(changes: readonly Change[], touched?: Iterable<ScheduleOf>): Promise<void> {
+  #applied(changes: readonly Change[], touched?: Touched): Promise<void> {
     if (changes.length === 0 && touched === undefined) return Promise.resolve();
     return new Promise((resolve, reject) => {
       const waiter: Waiter<undefined> = { durable: () => resolve(), refused: reject };
       if (touched === undefined) this.#apply(changes, waiter, undefined);
-      else this.#applyScheduled(changes, touched, { waiter, answer: undefined, item: 0 });
+      else this.#applyTouched(changes, touched, { waiter, answer: undefined, item: 0 });
     });
   }
 
@@ -1223,6 +1266,16 @@ export class ShardBroker implements Broker {
       (why: Refused) => waiter.refused(why, item),
     );
   }
+}
+
+/** What a schedule and a batch say about their tasks. */
+type Template = Omit<BatchOptions, "on" | "failFast" | "openSeconds">;
+
+/** What is written with changes, beside what follows from their tasks. */
+interface Touched {
+  readonly schedules?: Iterable<ScheduleOf>;
+  readonly batches?: readonly BatchOf[];
+  readonly writes?: readonly RecordWrite[];
 }
 
 /** The answer that is given when changes are durable. */

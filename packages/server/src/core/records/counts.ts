@@ -12,6 +12,8 @@ export interface Counts {
   /** One number for each priority. */
   readonly ready: number[];
   delayed: number;
+  /** Callbacks of batches that have not ended. */
+  held: number;
   leased: number;
   dead: number;
   /** Tasks that failed without becoming dead letters, until their retention ends. */
@@ -19,23 +21,24 @@ export interface Counts {
 }
 
 export function noCounts(): Counts {
-  return { ready: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], delayed: 0, leased: 0, dead: 0, failed: 0 };
+  const ready = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+  return { ready, delayed: 0, held: 0, leased: 0, dead: 0, failed: 0 };
 }
 
 export function decodeCounts(bytes: Buffer): Counts {
   const numbers = bytes.toString("latin1").split(" ").map(Number);
-  const [delayed = 0, leased = 0, dead = 0, failed = 0, ...ready] = numbers;
-  return { ready, delayed, leased, dead, failed };
+  const [delayed = 0, held = 0, leased = 0, dead = 0, failed = 0, ...ready] = numbers;
+  return { ready, delayed, held, leased, dead, failed };
 }
 
 function encodeCounts(counts: Counts): Buffer {
-  const { delayed, leased, dead, failed, ready } = counts;
-  return Buffer.from([delayed, leased, dead, failed, ...ready].join(" "), "latin1");
+  const { delayed, held, leased, dead, failed, ready } = counts;
+  return Buffer.from([delayed, held, leased, dead, failed, ...ready].join(" "), "latin1");
 }
 
 export function isEmpty(counts: Counts): boolean {
-  const { delayed, leased, dead, failed, ready } = counts;
-  return delayed + leased + dead + failed === 0 && ready.every((count) => count === 0);
+  const { delayed, held, leased, dead, failed, ready } = counts;
+  return delayed + held + leased + dead + failed === 0 && ready.every((count) => count === 0);
 }
 
 export interface CountsOfQueue {
@@ -97,10 +100,7 @@ class Changes {
     const { queue, tenantId, kind, priority } = parseIndexKey(key);
     const { counts } = this.#of(queue, tenantId);
     if (kind === "pending") addReady(counts, priority, -1);
-    else
-      counts[
-        ({ inprog: "leased", delayed: "delayed", dlq: "dead", failed: "failed" } as const)[kind]
-      ] -= 1;
+    else counts[placeOfKind[kind]] -= 1;
   }
 
   #of(queue: string, tenantId: TenantId): CountsOfQueue {
@@ -111,6 +111,14 @@ class Changes {
   }
 }
 
+const placeOfKind = {
+  inprog: "leased",
+  delayed: "delayed",
+  held: "held",
+  dlq: "dead",
+  failed: "failed",
+} as const;
+
 function addReady({ ready }: Counts, priority: number, change: number): void {
   ready[priority] = (ready[priority] ?? 0) + change;
 }
@@ -119,6 +127,7 @@ export function addCounts(to: Counts, change: Counts): Counts {
   return {
     ready: to.ready.map((count, priority) => count + (change.ready[priority] ?? 0)),
     delayed: to.delayed + change.delayed,
+    held: to.held + change.held,
     leased: to.leased + change.leased,
     dead: to.dead + change.dead,
     failed: to.failed + change.failed,

@@ -3,6 +3,7 @@
  * queue would make now, so it cannot differ from what claims do.
  */
 import { hasLapsed, queueOf, type Task } from "@codeq/queue";
+import type { Batches } from "../broker/batches.ts";
 import type { Claims } from "../broker/claims/claims.ts";
 import type { Queues } from "../broker/queue-state.ts";
 import type { Clock } from "../clock.ts";
@@ -17,6 +18,7 @@ export interface ExplainParts {
   readonly queues: Queues;
   readonly claims: Claims;
   readonly reads: TaskReads;
+  readonly batches: Batches;
 }
 
 /** Entries on disk that are looked at, which takes some milliseconds. */
@@ -35,6 +37,7 @@ export async function explain(
     obstacle: hasLapsed(task, clock.nowMs()) ? { rule: "expired" } : obstacleOf(parts, task),
     ahead: await aheadOf(parts, task),
     queue: lookAt(parts.queues, { tenantId, name }, clock),
+    batch: task.batch && parts.batches.get({ tenantId, id: task.batch.id }),
   };
 }
 

@@ -1,5 +1,6 @@
 /** The types of explanations: why a task is where it is, and which workers wait for tasks. */
 import type { Task, WorkerId } from "@codeq/queue";
+import type { ShownBatch } from "../records/batch-record.ts";
 import type { QueuePause } from "../records/pause-record.ts";
 
 /** A task and what a claim would meet in its queue; travels to the router as JSON. */
@@ -10,6 +11,8 @@ export interface Explained {
   /** For a ready task: how many tasks come before it. */
   readonly ahead: Ahead | undefined;
   readonly queue: QueueLook;
+  /** The batch that the task belongs to. */
+  readonly batch: ShownBatch | undefined;
 }
 
 export type Obstacle =

@@ -21,6 +21,8 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
       return after.place.in === "done"
         ? [{ event: "failed", ...about(after), how: "cancelled", reason: after.error }]
         : [];
+    case "unreached":
+      return [{ event: "failed", ...about(after), how: "dead_letter", reason: after.error }];
     case "lapsed":
       return [{ event: "failed", ...about(after), how: "expired", reason: after.error }];
     case "finished":

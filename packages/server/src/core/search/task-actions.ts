@@ -58,7 +58,8 @@ export type ActRefusal =
   | "has_ended"
   | "not_waiting"
   | "already_done"
-  | "unique_key_held";
+  | "unique_key_held"
+  | "batch_unfinished";
 
 export type Acted =
   /** The task as it is now, or as it was before it was deleted. */

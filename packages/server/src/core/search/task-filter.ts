@@ -29,6 +29,8 @@ export interface TaskFilter {
   readonly tags?: readonly string[] | undefined;
   /** The schedule that created the task. */
   readonly schedule?: string | undefined;
+  /** The batch that the task is a member of. */
+  readonly batch?: string | undefined;
   /** The beginning or the end of the id. */
   readonly idPart?: string | undefined;
 }
@@ -55,6 +57,7 @@ export function matches(task: Task, filter: TaskFilter): boolean {
   if (idPart !== undefined && !hasPart(task.id, idPart)) return false;
   return (
     isOfSchedule(task, filter.schedule) &&
+    isOfBatch(task, filter.batch) &&
     isBetween(task.createdMs, filter.createdFromMs, filter.createdToMs) &&
     hasEnded(task, filter) &&
     isOfGroup(task, filter.group) &&
@@ -108,4 +111,8 @@ function isBetween(ms: number, fromMs: number | undefined, toMs: number | undefi
 
 function isOfSchedule({ schedule }: Task, wanted: string | undefined): boolean {
   return wanted === undefined || schedule?.id === wanted;
+}
+
+function isOfBatch({ batch }: Task, wanted: string | undefined): boolean {
+  return wanted === undefined || (batch?.id === wanted && !batch.isCallback);
 }

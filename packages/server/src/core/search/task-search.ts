@@ -287,7 +287,7 @@ function comesFirst(order: TaskOrder, id: string, other: string): boolean {
   return order === "newest" ? id > other : id < other;
 }
 
-type CountedPlace = "ready" | "delayed" | "leased" | "dead" | "failed";
+type CountedPlace = "ready" | "delayed" | "held" | "leased" | "dead" | "failed";
 
 /** An index of tasks of one queue. */
 interface Index {
@@ -303,7 +303,7 @@ function countedPlaces(place: TaskFilter["place"]): readonly CountedPlace[] | un
 }
 
 function isOrderedById(place: CountedPlace): boolean {
-  return place === "dead" || place === "failed" || place === "leased";
+  return place !== "ready" && place !== "delayed";
 }
 
 function countOf(queue: QueueState, place: CountedPlace): number {

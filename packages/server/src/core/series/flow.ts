@@ -60,6 +60,7 @@ function countChange(flow: Flow, because: Cause, after: Task | undefined): void 
     case "expired":
     case "cancelled":
     case "lapsed":
+    case "unreached":
       countEnd(flow, because, after);
       return;
     default:

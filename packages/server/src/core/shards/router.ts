@@ -34,7 +34,7 @@ import type {
   ShardState,
 } from "../broker/broker.ts";
 import type { Claim } from "../broker/claim.ts";
-import { brokerRouting, scheduleRouting, webhookRouting } from "../broker/routing.ts";
+import { batchRouting, brokerRouting, scheduleRouting, webhookRouting } from "../broker/routing.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
   ClaimedTask,
@@ -47,6 +47,7 @@ import type {
 } from "../broker/verbs.ts";
 import type { EndpointChange } from "../broker/webhooks.ts";
 import type { Clock } from "../clock.ts";
+import { homeOfBatch } from "../records/batch-record.ts";
 import type { SecretsChange } from "../records/signing-record.ts";
 import type { TopicPolicy } from "../records/topic-record.ts";
 import { withOthers } from "../search/explain.ts";
@@ -95,6 +96,7 @@ const WithRoutedVerbs = class {} as new () => RoutedVerbs;
 export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
   readonly webhooks: Broker["webhooks"];
   readonly schedules: Broker["schedules"];
+  readonly batches: Broker["batches"];
   readonly #group: ShardGroup;
   readonly #usage: SharedUsage;
   readonly #claims: RoutedClaims;
@@ -125,6 +127,7 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
       changeSecrets: (...of) => this.#changeSecrets(...of),
     };
     this.schedules = group.verbsOf<Broker["schedules"]>(scheduleRouting, "schedules.");
+    this.batches = group.verbsOf<Broker["batches"]>(batchRouting, "batches.");
     this.#claims = new RoutedClaims({
       shards,
       usage: this.#usage,
@@ -220,16 +223,15 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
   enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
     const { tenantId, idempotencyKey } = input;
     const exceeded = this.exceededByTask(input);
+    const home = homeOf(input);
+    const shard =
+      home === "" ? this.#nextShard() : shardOfKey(tenantId, home, this.#group.all.length);
     if (idempotencyKey === "" && input.unique === undefined) {
       if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
       // Only tasks with a key are looked for in other shards.
-      else this.enqueueAt(this.#nextShard(), input, waiter as EnqueueWaiter, item);
+      else this.enqueueAt(shard, input, waiter as EnqueueWaiter, item);
       return;
     }
-    // What must be exact is in one shard: a unique key comes before an idempotency key.
-    const home =
-      input.unique === undefined ? idempotencyKey : uniqueHomeOf(input.command, input.unique.key);
-    const shard = shardOfKey(tenantId, home, this.#group.all.length);
     const keyed = new KeyedEnqueue(this, { input, shard, waiter });
     this.enqueueAt(shard, input, keyed, item, exceeded && { kind: "exceeded", exceeded });
   }
@@ -506,6 +508,12 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
       );
     }
   }
+}
+
+/** What must be exact is in one shard: a batch comes before a unique key, and that before an idempotency key. */
+function homeOf({ batchId, unique, command, idempotencyKey }: NewTask): string {
+  if (batchId !== undefined) return homeOfBatch(batchId);
+  return unique === undefined ? idempotencyKey : uniqueHomeOf(command, unique.key);
 }
 
 interface Keyed {

@@ -6,6 +6,7 @@ import { type EngineState, FaultError } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { ShardState } from "../broker/broker.ts";
 import type { AnyRow } from "../broker/routing.ts";
+import { type BatchOf, homeOfBatch } from "../records/batch-record.ts";
 import { homeOfSchedule, type ScheduleOf } from "../records/schedule-record.ts";
 import type { AskedName, RemoteShard } from "./remote-shard.ts";
 import { shardOf, shardOfKey } from "./shard-of.ts";
@@ -68,7 +69,7 @@ export class ShardGroup {
   /** The verbs of a table as methods. */
   verbsOf<Verbs>(
     table: Record<keyof Verbs, AnyRow>,
-    prefix: "" | "webhooks." | "schedules." = "",
+    prefix: "" | "webhooks." | "schedules." | "batches." = "",
   ): Verbs {
     const rows = Object.entries<AnyRow>(table);
     const verbs = rows.map(([name, row]) => {
@@ -91,6 +92,11 @@ export class ShardGroup {
       case "schedule": {
         const [{ tenantId, id }] = given as readonly [ScheduleOf];
         const shard = shardOfKey(tenantId, homeOfSchedule(id), this.all.length);
+        return ask(this.all[shard] as RemoteShard);
+      }
+      case "batch": {
+        const [{ tenantId, id }] = given as readonly [BatchOf];
+        const shard = shardOfKey(tenantId, homeOfBatch(id), this.all.length);
         return ask(this.all[shard] as RemoteShard);
       }
       case "tasks": {

@@ -253,7 +253,11 @@ export class ShardHost {
       scrape,
     };
     const [front, verb = name] = name.split(".") as [string, string?];
-    const parts = { webhooks: broker.webhooks, schedules: broker.schedules };
+    const parts = {
+      webhooks: broker.webhooks,
+      schedules: broker.schedules,
+      batches: broker.batches,
+    };
     const part = verb === name ? undefined : parts[front as keyof typeof parts];
     const target = part ?? (name in own ? own : broker);
     // The types are checked where the router sends the call. JSON has no undefined.

@@ -115,6 +115,7 @@ test("new tasks come out as they went in", () => {
         forMs: 1,
         maxWaitMs: 2,
       }),
+      batchId: fc.option(text, { nil: undefined }),
     },
     { noNullPrototype: true },
   );

@@ -159,6 +159,7 @@ export const calls = numbered(1, {
       visibleMs: optional(double),
       extras: optional(taskExtras),
       unique: optional(json<UniqueRequest>()),
+      batchId: optional(text),
     }),
     mode: optional(json<EnqueueMode>()),
   }),

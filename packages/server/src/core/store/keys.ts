@@ -18,6 +18,7 @@
  *   codeq/q/<queue>/<tenant>/pending/<9-priority>/<seq>/<id>
  *   codeq/q/<queue>/<tenant>/inprog/<id>
  *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>
+ *   codeq/q/<queue>/<tenant>/held/<id>
  *   codeq/q/<queue>/<tenant>/dlq/<id>
  *   codeq/q/<queue>/<tenant>/failed/<id>
  *   codeq/failures/<tenant>/<group>/<queue>/<id>            a dead letter or failed task, by its failure group
@@ -33,6 +34,11 @@
  *   codeq/schedule-state/<tenant>/<id>                      up to where it was fired, and what was skipped
  *   codeq/schedule-runs/<tenant>/<id>/<ms>/<task>           a task of it, by the nominal instant
  *   codeq/schedule-live/<tenant>/<id>/<task>                a task of it that has not ended
+ *   codeq/batches/<tenant>/<id>                             a batch as it was created
+ *   codeq/batch-state/<tenant>/<id>                         its phase, and how many members have ended
+ *   codeq/batch-members/<tenant>/<id>/<task>                a member of it
+ *   codeq/batch-failed/<tenant>/<id>/<task>                 a member of it that failed
+ *   codeq/batch-due/<ms>/<batch>                            when it expires, or has something left to do
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     about when an API key was last used
  *   codeq/subs/<tenant>/<id>                                a subscription to availability notifications
@@ -149,6 +155,7 @@ export const pendingPrefix = (prefix: string, priority: number): string =>
 export const allPendingPrefix = (prefix: string): string => prefix + pendingName;
 export const delayedPrefix = (prefix: string): string => `${prefix}delayed/`;
 export const inProgressPrefix = (prefix: string): string => `${prefix}inprog/`;
+export const heldPrefix = (prefix: string): string => `${prefix}held/`;
 export const deadPrefix = (prefix: string): string => `${prefix}dlq/`;
 
 export const failedPrefix = (prefix: string): string => `${prefix}failed/`;
@@ -231,6 +238,27 @@ export const runsOfSchedule = (tenant: TenantId, id: string): string =>
 export const liveOfSchedule = (tenant: TenantId, id: string): string =>
   `${ofSchedule(scheduleLivePrefix, tenant, id)}/`;
 
+export const batchesPrefix = "codeq/batches/";
+export const batchStatePrefix = "codeq/batch-state/";
+export const batchMembersPrefix = "codeq/batch-members/";
+export const batchFailedPrefix = "codeq/batch-failed/";
+export const batchDuePrefix = "codeq/batch-due/";
+export const batchesOf = (tenant: TenantId): string => `${batchesPrefix}${tenant || "_"}/`;
+export const batchKey = (tenant: TenantId, id: string): string => batchesOf(tenant) + id;
+export const batchStateKey = (tenant: TenantId, id: string): string =>
+  `${batchStatePrefix}${tenant || "_"}/${id}`;
+export const membersOfBatch = (tenant: TenantId, id: string): string =>
+  `${batchMembersPrefix}${tenant || "_"}/${id}/`;
+export const failedOfBatch = (tenant: TenantId, id: string): string =>
+  `${batchFailedPrefix}${tenant || "_"}/${id}/`;
+/** The name of a batch behind its time has no slash, like the id of a task. */
+export const batchDueKey = (ms: number, tenant: TenantId, id: string): string =>
+  `${batchDuePrefix}${sortable(ms)}/${tenant || "_"}${slash}${id}`;
+export function batchInDue(name: string): { readonly tenantId: TenantId; readonly id: string } {
+  const [tenant = "", id = ""] = name.split(slash);
+  return { tenantId: (tenant === "_" ? "" : tenant) as TenantId, id };
+}
+
 export const apiKeysPrefix = "codeq/keys/";
 const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;
 export const apiKeyKey = (tenant: TenantId, id: string): string => apiKeysOf(tenant) + id;
@@ -287,7 +315,7 @@ export function numberOf(key: string): number {
   return Number.parseInt(key.slice(end - digits, end), 16);
 }
 
-export type IndexKind = "pending" | "inprog" | "delayed" | "dlq" | "failed";
+export type IndexKind = "pending" | "inprog" | "delayed" | "held" | "dlq" | "failed";
 
 export interface IndexKey {
   readonly queue: string;

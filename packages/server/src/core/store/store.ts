@@ -26,6 +26,7 @@ import {
   unseal,
 } from "@codeq/engine";
 import {
+  type BatchState,
   type Change,
   goneTask,
   type IdempotencyEntry,
@@ -39,6 +40,12 @@ import {
   type UniqueEntry,
 } from "@codeq/queue";
 import { ControlRecords, scanAll } from "../control/control-records.ts";
+import {
+  type BatchOf,
+  type BatchRecord,
+  decodeBatch,
+  decodeBatchState,
+} from "../records/batch-record.ts";
 import {
   addCounts,
   type CountsOfQueue,
@@ -75,6 +82,10 @@ import { decodeUnique, type UniqueName } from "../records/unique-record.ts";
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import {
   allPendingPrefix,
+  batchDuePrefix,
+  batchesOf,
+  batchKey,
+  batchStateKey,
   countsKey,
   countsPrefix,
   deadPrefix,
@@ -83,17 +94,20 @@ import {
   endOf,
   endpointsPrefix,
   entryKeyOf,
+  failedOfBatch,
   failedPrefix,
   failureCountsPrefix,
   failuresOf,
   failureTimesOf,
   formatKey,
+  heldPrefix,
   idempotencyKeyOf,
   idOf,
   inProgressPrefix,
   keptKeyOf,
   keptKeysPrefix,
   liveOfSchedule,
+  membersOfBatch,
   numberOf,
   pausedPrefix,
   payloadKey,
@@ -162,6 +176,7 @@ const placePrefixes = {
   ready: allPendingPrefix,
   delayed: delayedPrefix,
   leased: inProgressPrefix,
+  held: heldPrefix,
   dead: deadPrefix,
   failed: failedPrefix,
 } as const;
@@ -748,6 +763,51 @@ export class Store implements AsyncDisposable {
     return key === undefined ? undefined : idOf(key);
   }
 
+  /** Undefined when the batch does not exist or cannot be read. */
+  batch(of: BatchOf): { readonly record: BatchRecord; readonly state: BatchState } | undefined {
+    const record = this.#decoded(batchKey(of.tenantId, of.id), decodeBatch);
+    const state = record && this.#decoded(batchStateKey(of.tenantId, of.id), decodeBatchState);
+    return record && state && { record, state };
+  }
+
+  /** A record that cannot be read is quarantined. */
+  #decoded<Value>(key: string, decode: (text: string) => Value | undefined): Value | undefined {
+    const text = this.#readable(key, () => this.#engine.getText(key));
+    const value = text === undefined ? undefined : decode(text);
+    if (text !== undefined && value === undefined) this.#quarantine(key);
+    return value;
+  }
+
+  /** The ids of the batches of a tenant behind an id. */
+  async batchesOf(tenantId: TenantId, after: string, limit: number): Promise<string[]> {
+    const prefix = batchesOf(tenantId);
+    const keys = await this.#engine.scanKeys(
+      { after: prefix + after, before: endOf(prefix) },
+      limit,
+    );
+    return keys.map((key) => key.slice(prefix.length));
+  }
+
+  /** The members of a batch behind an id, or those that failed. */
+  async membersOfBatch(
+    { tenantId, id }: BatchOf,
+    wanted: { readonly after: string; readonly limit: number; readonly failed: boolean },
+  ): Promise<TaskId[]> {
+    const prefix = (wanted.failed ? failedOfBatch : membersOfBatch)(tenantId, id);
+    const range = { after: prefix + wanted.after, before: endOf(prefix) };
+    return (await this.#engine.scanKeys(range, wanted.limit)).map(idOf);
+  }
+
+  /** Batches that expire or have something left to do no later than a moment, by name, behind a position. */
+  async batchesDueAfter(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<Position[]> {
+    const range = momentRange(batchDuePrefix, after, untilMs);
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
   /** The triage of failure groups of a tenant. */
   async triageOf(tenantId: TenantId): Promise<Triage[]> {
     const prefix = triagePrefix(tenantId);
@@ -878,8 +938,9 @@ export class Store implements AsyncDisposable {
   }
 }
 
-/** Whether the change frees room, sooner or later. */
-function isAnEnd({ after }: Change): boolean {
+/** Whether the change frees room, sooner or later. The callback of a batch goes with the end of its last member. */
+function isAnEnd({ before, after }: Change): boolean {
+  if (before?.place.in === "held") return true;
   return after === undefined || after.place.in === "done" || after.place.in === "dead";
 }
 

@@ -34,6 +34,7 @@ function setup(): Task {
     trail: undefined,
     schedule: undefined,
     unique: undefined,
+    batch: undefined,
   };
 }
 
@@ -200,7 +201,7 @@ test("a record of another version, or with columns that nobody knows, is not a t
     foreign[0] = version;
     assert.equal(read(foreign, task.id) !== undefined, version === 1);
   }
-  for (let column = 25; column < 32; column += 1) {
+  for (let column = 26; column < 32; column += 1) {
     const foreign = Buffer.from(record);
     foreign.writeUInt32LE((foreign.readUInt32LE(1) | (1 << column)) >>> 0, 1);
     assert.equal(read(foreign, task.id), undefined);

@@ -9,6 +9,7 @@
  */
 import {
   type Artifact,
+  type BatchEnd,
   comebacks,
   type LogLine,
   type PastAttempt,
@@ -17,6 +18,7 @@ import {
   type ResultBody,
   scheduledKinds,
   type Task,
+  type TaskBatch,
   type TaskExtras,
   type TaskId,
   type TaskRepairs,
@@ -110,6 +112,12 @@ const unique = struct<TaskUnique>({
   dueMs: number,
 });
 
+const batch = struct<TaskBatch>({
+  id: text,
+  isCallback: flag,
+  ended: optional(struct<BatchEnd>({ succeeded: number, failed: number, cancelled: number })),
+});
+
 /** Has the same hidden class as every other task, so that tasks from the store stay fast to use. */
 const blankTask: Task = {
   id: "" as TaskId,
@@ -138,6 +146,7 @@ const blankTask: Task = {
   trail: undefined,
   schedule: undefined,
   unique: undefined,
+  batch: undefined,
 };
 
 /** The position of a column is stored: add new columns at the end only. */
@@ -172,6 +181,7 @@ const taskColumns = columns<Task>(
     trail: optional(trail),
     schedule: optional(schedule),
     unique: optional(unique),
+    batch: optional(batch),
   },
   blankTask,
 );
@@ -262,6 +272,7 @@ const placeKinds = {
   /** A lease that was extended or shortened. */
   leasedSince: 8,
   cancelled: 9,
+  held: 10,
 } as const;
 
 const howOf = {
@@ -278,6 +289,9 @@ function writePlace(buffer: Buffer, at: number, place: Place): number {
     case "delayed":
       buffer[at] = placeKinds.delayed;
       return writeNumber(buffer, at + 1, place.dueMs);
+    case "held":
+      buffer[at] = placeKinds.held;
+      return at + 1;
     case "leased": {
       const isAsClaimed = place.sinceMs === place.untilMs - place.leaseMs;
       buffer[at] = isAsClaimed ? placeKinds.leased : placeKinds.leasedSince;
@@ -309,6 +323,8 @@ function readPlace(reader: ByteReader): Place {
       return { in: "ready", seq: reader.number() };
     case placeKinds.delayed:
       return { in: "delayed", dueMs: reader.number() };
+    case placeKinds.held:
+      return { in: "held" };
     case placeKinds.leased:
     case placeKinds.leasedSince: {
       const untilMs = reader.number();

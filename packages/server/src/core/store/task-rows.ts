@@ -11,22 +11,28 @@ import {
   queueOf,
   startByMsOf,
   type Task,
+  type TaskBatch,
   type TaskId,
   type TaskSchedule,
 } from "@codeq/queue";
 import { groupOfTask } from "../records/failure-fingerprint.ts";
 import {
+  batchFailedPrefix,
+  batchMembersPrefix,
   deadPrefix,
   delayedPrefix,
   endOf,
+  failedOfBatch,
   failedPrefix,
   failuresIn,
   failuresOf,
   failuresPrefix,
   failureTimesOf,
   failureTimesPrefix,
+  heldPrefix,
   inProgressPrefix,
   liveOfSchedule,
+  membersOfBatch,
   parseIndexKey,
   pendingPrefix,
   queuePrefix,
@@ -59,23 +65,26 @@ export const taskRows: RowCodec = {
     key.startsWith(failuresPrefix) ||
     key.startsWith(failureTimesPrefix) ||
     key.startsWith(startByPrefix) ||
-    schedulePrefixes.some((prefix) => key.startsWith(prefix)),
+    schedulePrefixes.some((prefix) => key.startsWith(prefix)) ||
+    batchPrefixes.some((prefix) => key.startsWith(prefix)),
   valueOf: (row) => ownerOf((row as Task).tenantId),
 };
 
 /** The fields that the index keys of a task are derived from. */
 type IndexedTask = Pick<
   Task,
-  "id" | "tenantId" | "command" | "priority" | "place" | "extras" | "error" | "schedule"
+  "id" | "tenantId" | "command" | "priority" | "place" | "extras" | "error" | "schedule" | "batch"
 >;
 
 const schedulePrefixes = [scheduleRunsPrefix, scheduleLivePrefix];
+const batchPrefixes = [batchMembersPrefix, batchFailedPrefix];
 
-const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|dlq|failed)\//;
+const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|held|dlq|failed)\//;
 const places = {
   pending: "ready",
   inprog: "leased",
   delayed: "delayed",
+  held: "held",
   dlq: "dead",
   failed: "done",
 } as const;
@@ -105,7 +114,8 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
     return (task) => isFailure(task) && task.tenantId === tenantId && groupOfTask(task) === group;
   }
   if (schedulePrefixes.some(isBelow)) return ({ schedule }) => schedule !== undefined;
-  const others = [failuresPrefix, failureTimesPrefix, ...schedulePrefixes];
+  if (batchPrefixes.some(isBelow)) return ({ batch }) => batch !== undefined;
+  const others = [failuresPrefix, failureTimesPrefix, ...schedulePrefixes, ...batchPrefixes];
   if (others.some(touches)) return () => true;
   if (!touches(queuesPrefix) && !moments.some(([prefix]) => touches(prefix))) return undefined;
   const index = indexPattern.exec(after)?.[0];
@@ -119,7 +129,15 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
 /** The index keys of a task, without its record, payload, result and idempotency key. */
 export function keysOf(task: IndexedTask): string[] {
   const keys = plainKeysOf(task);
-  return task.schedule === undefined ? keys : [...keys, ...scheduleKeysOf(task, task.schedule)];
+  if (task.schedule !== undefined) keys.push(...scheduleKeysOf(task, task.schedule));
+  if (task.batch?.isCallback === false) keys.push(...batchKeysOf(task, task.batch));
+  return keys;
+}
+
+/** One key of a member stays as long as the member, so that the end of most members moves none. */
+function batchKeysOf(task: IndexedTask, { id }: TaskBatch): string[] {
+  const member = membersOfBatch(task.tenantId, id) + task.id;
+  return isFailure(task) ? [member, failedOfBatch(task.tenantId, id) + task.id] : [member];
 }
 
 function scheduleKeysOf(task: IndexedTask, { id, forMs }: TaskSchedule): string[] {
@@ -131,9 +149,10 @@ function plainKeysOf(task: IndexedTask): string[] {
   const place = placeKey(task);
   const expiresMs = expiresMsOf(task);
   if (expiresMs === undefined) {
-    if (task.place.in === "dead") return [place, ...failureKeys(task)];
+    if (isFailure(task)) return [place, ...failureKeys(task)];
     const startByMs = task.extras === undefined ? undefined : startByMsOf(task);
-    return startByMs === undefined ? [place] : [place, startByKey(startByMs, task.id)];
+    if (startByMs !== undefined) return [place, startByKey(startByMs, task.id)];
+    return place === "" ? [] : [place];
   }
   const expiry = retentionKey(expiresMs, task.id);
   return place === "" ? [expiry] : [place, ...failureKeys(task), expiry];
@@ -166,6 +185,8 @@ function placeKey(task: IndexedTask): string {
       return `${pendingPrefix(prefix, task.priority)}${sortable(place.seq)}/${task.id}`;
     case "delayed":
       return `${delayedPrefix(prefix)}${sortable(place.dueMs)}/${task.id}`;
+    case "held":
+      return heldPrefix(prefix) + task.id;
     case "leased":
       return inProgressPrefix(prefix) + task.id;
     case "dead":

@@ -5,6 +5,7 @@ import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import type { ChangeObservers } from "../broker/change-observers.ts";
 import type { ShardBroker } from "../broker/shard-broker.ts";
 import type { Clock } from "../clock.ts";
+import { batchNamed } from "../records/batch-record.ts";
 import type { QueueSeries } from "../series/queue-series.ts";
 import type { Position, Store } from "../store/store.ts";
 import { DeliverWebhooks, type WebhookParts } from "./deliver-webhooks.ts";
@@ -34,6 +35,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
   const deletion = deleteOldTasks(parts);
   const lapses = endLapsedTasks(parts);
   const oldKeys = forgetOldKeys(parts);
+  const batches = workOnBatches(parts);
   const webhooks = new DeliverWebhooks(parts);
   const stalls = watchStalls(parts);
   const ticker = new Ticker({
@@ -44,6 +46,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
       expireLeases({ ...parts, stalls }),
       promoteDueTasks(parts),
       fireSchedules(parts),
+      batches,
       deletion,
       lapses,
       oldKeys,
@@ -63,6 +66,9 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
   };
   broker.delayed.onDue = wake;
   broker.schedules.onDue = wake;
+  broker.batches.onDue = (dueMs) => {
+    if (batches.plan(dueMs)) wake();
+  };
   broker.schedules.onReport = (report) => observers.scheduled(report);
   observers.onEnd = (expiresMs) => {
     if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
@@ -80,6 +86,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
     deletion.startOver();
     lapses.startOver();
     oldKeys.startOver();
+    batches.startOver();
     wake();
   });
   series.onPlanned = wake;
@@ -208,6 +215,22 @@ export function forgetOldKeys({ broker, clock, config }: SweepParts): DueSweep {
     stepMs: config.retentionSweepSeconds * 1000,
     dueAfter: (after, untilMs, limit) => store.keptKeysAfter(after, untilMs, limit),
     act: (due) => store.forgetKeys(due),
+  });
+}
+
+/** Expires batches that were not sealed in time, and cancels or deletes members, piece by piece. */
+function workOnBatches({ broker, clock, config }: SweepParts): DueSweep {
+  const { store, batches } = broker;
+  return new DueSweep({
+    name: "work-on-batches",
+    store,
+    clock,
+    batchMax: config.sweepBatchMax,
+    stepMs: lapseStepMs,
+    dueAfter: (after, untilMs, limit) => store.batchesDueAfter(after, untilMs, limit),
+    act: async (due) => {
+      for (const { id: name } of due) await batches.work(batchNamed(name));
+    },
   });
 }
 

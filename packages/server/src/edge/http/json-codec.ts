@@ -10,6 +10,7 @@ import {
   startByMsOf,
   statusOf,
   type Task,
+  type TaskBatch,
   type TaskExtras,
   type TaskUnique,
 } from "@codeq/queue";
@@ -21,6 +22,7 @@ import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
 const locations = {
   ready: "PENDING_LIST",
   delayed: "DELAYED_ZSET",
+  held: "HELD_SET",
   leased: "INPROG_SET",
   dead: "DLQ_SET",
   done: "NONE",
@@ -153,7 +155,7 @@ export class JsonCodec {
       const { id, forMs } = task.schedule;
       text += `,"scheduleId":"${id}","scheduledFor":"${this.instant(forMs)}"`;
     }
-    return text;
+    return task.batch === undefined ? text : text + batchText(task.batch);
   }
 
   #extras(task: Task, { tags, timeoutMs, ttlMs }: TaskExtras): string {
@@ -216,6 +218,11 @@ export class JsonCodec {
   seconds(ms: number): string {
     return this.#timestamps.seconds(ms);
   }
+}
+
+function batchText({ id, isCallback, ended }: TaskBatch): string {
+  const text = `,"batchId":"${id}"${isCallback ? `,"isBatchCallback":true` : ""}`;
+  return ended === undefined ? text : `${text},"batchEnded":${JSON.stringify(ended)}`;
 }
 
 function optional(name: string, value: string): string {

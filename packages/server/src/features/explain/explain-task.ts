@@ -93,6 +93,14 @@ function replacedOf({ unique }: Task): string {
   return `; it was replaced ${counted(unique.replaced, "time")} since ${utc(unique.sinceMs)}`;
 }
 
+/** What a callback waits for. */
+function whyHeld({ batch }: Explained): string {
+  if (batch === undefined) return "it waits for the end of its batch, which cannot be read";
+  const { id, pending, total, phase } = batch;
+  const waits = `it waits for ${pending} of ${counted(total, "member")} of batch ${id}`;
+  return phase === "open" ? `${waits}, and for the batch to be sealed` : waits;
+}
+
 type Held = Pick<Explanation, "rule" | "why">;
 
 function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
@@ -109,6 +117,8 @@ function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
         };
       }
       return { rule: "delayed", why: `it waits for its time, ${utc(place.dueMs)}` };
+    case "held":
+      return { rule: "held", why: whyHeld(explained) };
     case "leased": {
       const cancelled =
         task.cancelMs === 0 ? "" : "; it was cancelled and is about to be taken away";

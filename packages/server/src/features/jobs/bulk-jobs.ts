@@ -340,7 +340,7 @@ export class BulkJobs implements ControlListener {
     const succeeded = piece.succeeded + count("done", "gone");
     const failedAgain = piece.failedAgain + count("dead", "failed", "cancelled");
     const ids = piece.ids.filter((_, at) =>
-      ["ready", "delayed", "leased"].includes(places[at] as string),
+      ["ready", "delayed", "held", "leased"].includes(places[at] as string),
     );
     const { failurePercent } = job.canary ?? { failurePercent: 100 };
     const isTooMuch = (failedAgain * 100) / piece.size > failurePercent;

@@ -37,13 +37,13 @@ export async function countByCounters(
     .reduce((sum, count) => sum + count, 0);
 }
 
-type Counted = "ready" | "delayed" | "leased" | "dead" | "failed";
+type Counted = "ready" | "delayed" | "held" | "leased" | "dead" | "failed";
 
 function placesOf({ kind }: JobAction, place: TaskFilter["place"]): readonly Counted[] | undefined {
   if (place === "done" || place === "cancelled") return undefined;
   if (place === "failure") return ["dead", "failed"];
   if (place !== undefined) return [place];
-  return kind === "cancel" ? ["ready", "delayed", "leased"] : ["ready", "delayed"];
+  return kind === "cancel" ? ["ready", "delayed", "held", "leased"] : ["ready", "delayed"];
 }
 
 async function countOfGroup(

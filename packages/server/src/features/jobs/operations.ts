@@ -131,7 +131,7 @@ function moveOf(command: string | undefined): Answer<JobAction> {
 const places = {
   replay: ["failure", "dead", "failed"],
   delete: ["failure", "dead", "failed", "cancelled", "done"],
-  cancel: ["ready", "delayed", "leased"],
+  cancel: ["ready", "delayed", "held", "leased"],
   move: ["ready", "delayed"],
 } as const;
 

@@ -37,6 +37,8 @@ export interface CreateTaskInput {
   /** `strict` or `first`; empty for the setting of the server. */
   readonly idempotencyMode: string;
   readonly unique: UniqueInput | undefined;
+  /** The batch that the task becomes a member of; empty for none. */
+  readonly batchId: string;
   /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
   readonly runAt: string | number;
   readonly delaySeconds: number;
@@ -172,16 +174,22 @@ export function create(
     idempotencyKey: input.idempotencyKey,
     payload: input.payload,
     payloadBytes,
-    payloadHash: input.idempotencyKey === "" ? "" : hash("sha256", input.payload),
+    payloadHash: input.idempotencyKey === "" ? "" : hash("sha256", requestOf(input)),
     keepsFirst: input.idempotencyKey !== "" && keepsFirst(server, call, input),
     // 0 for what the topic of the queue says, or the server.
     maxAttempts: Math.max(input.maxAttempts, 0),
     visibleMs: visible.value,
     extras: extrasOf(input),
     unique,
+    batchId: input.batchId === "" ? undefined : input.batchId,
   };
   server.broker.enqueue(task, waiter, item);
   return undefined;
+}
+
+/** What has to be the same for the same idempotency key, beside the command. */
+function requestOf({ batchId, payload }: CreateTaskInput): string {
+  return batchId === "" ? payload : `${batchId}\0${payload}`;
 }
 
 function problemOf(
@@ -204,6 +212,12 @@ function problemOf(
   }
   if (!input.idempotencyKey.isWellFormed()) {
     return refusal("invalid_argument", "invalid 'idempotencyKey' (must be valid Unicode)");
+  }
+  if (input.batchId !== "") {
+    if (!limits.schedulePattern.test(input.batchId)) {
+      return refusal("invalid_argument", "invalid 'batchId' (the id of a batch)");
+    }
+    if (input.unique !== undefined) return refusal("invalid_argument", noUniqueMembers);
   }
   if (!modes.includes(input.idempotencyMode)) return refusal("invalid_argument", modeRule);
   if (input.tags.length > 0 && !areTags(input.tags)) return refusal("invalid_argument", tagRule);
@@ -255,6 +269,9 @@ export function payloadProblem(
   return refusal("payload_too_large", `payload is larger than ${payloadBytesMax} bytes`);
 }
 
+const noUniqueMembers =
+  "a member of a batch cannot have a unique key: the task that holds the key may belong to no batch, so that the " +
+  "callback would not wait for it; leave out unique, or use an idempotency key";
 const modes: readonly string[] = ["", "strict", "first"];
 const modeRule = "invalid 'Codeq-Idempotency-Mode' (must be strict or first)";
 

@@ -173,6 +173,7 @@ function createInput(item: KeptOf<typeof NewTask>, { headers }: HttpRequest): Cr
     idempotencyKey: item.idempotencyKey ?? "",
     idempotencyMode: headerText(headers["codeq-idempotency-mode"]),
     unique: item.unique,
+    batchId: item.batchId ?? "",
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
     timeoutSeconds: item.timeoutSeconds ?? 0,

@@ -309,7 +309,7 @@ function backlog(queues: number, tasksEach: number): Map<string, Buffer> {
     }
   }
   for (let queue = 0; queue < queues; queue += 1) {
-    const counts = [0, 0, 0, 0, tasksEach, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const counts = [0, 0, 0, 0, 0, tasksEach, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     put(countsKey(`q${queue}`, acme), counts.join(" "));
   }
   put("codeq/meta/sequence", String(seq));

@@ -271,6 +271,7 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
       idempotencyKey: task.idempotencyKey,
       idempotencyMode: task.idempotencyMode,
       unique: task.uniqueKey === "" ? undefined : uniqueIn(task),
+      batchId: task.batchId,
       runAt: task.runAtMs ?? "",
       delaySeconds: delaySecondsIn(task),
       timeoutSeconds: task.timeoutSeconds,

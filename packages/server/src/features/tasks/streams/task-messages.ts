@@ -64,5 +64,10 @@ export function taskMessage({ task, payload }: ClaimedTask, workerId: string): w
     timeoutSeconds: (task.extras?.timeoutMs ?? 0) / 1000,
     scheduleId: task.schedule?.id ?? "",
     scheduledForMs: task.schedule?.forMs ?? 0,
+    batchId: task.batch?.id ?? "",
+    isBatchCallback: task.batch?.isCallback ?? false,
+    batchSucceeded: task.batch?.ended?.succeeded ?? 0,
+    batchFailed: task.batch?.ended?.failed ?? 0,
+    batchCancelled: task.batch?.ended?.cancelled ?? 0,
   };
 }

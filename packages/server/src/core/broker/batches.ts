@@ -1,0 +1,448 @@
+/**
+ * The batches of a shard. A batch, its members and its callback are in one shard, so what it counts is exact.
+ *
+ * - The state of a batch is written in the log record of the change that it follows from. The end of the last member,
+ *   its count and the release of the callback are one record: the callback comes neither early nor twice, and a crash
+ *   or another leader finds all of it or nothing.
+ * - Nothing is rebuilt at a start, and a batch at rest is on the disk only: memory has some states as a cache.
+ * - What concerns many members, to cancel or to delete them, is done in the background, piece by piece.
+ */
+import { hash } from "node:crypto";
+import { limits } from "@codeq/protocol";
+import {
+  type BatchState,
+  batchError,
+  type Change,
+  changeOf,
+  countMember,
+  decideBatch,
+  failedCallback,
+  followCallback,
+  heldAgain,
+  isUnfinished,
+  newBatchState,
+  type Retention,
+  releasedCallback,
+  statusOf,
+  type Task,
+  type TaskId,
+  type TenantId,
+} from "@codeq/queue";
+import type { Exceeded } from "../../config/quotas.ts";
+import type { Clock } from "../clock.ts";
+import {
+  type BatchOf,
+  type BatchOptions,
+  type BatchRecord,
+  dueWrites,
+  removalsOfBatch,
+  type ShownBatch,
+  type ShownMember,
+  writeOfBatch,
+  writeOfBatchState,
+} from "../records/batch-record.ts";
+import type { RecordWrite, Store } from "../store/store.ts";
+
+export type PutBatch =
+  | { readonly ok: true; readonly batch: ShownBatch; readonly isNew: boolean }
+  | { readonly ok: false; readonly code: "batch_exists" }
+  | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
+
+export type ChangedBatch =
+  | { readonly ok: true; readonly batch: ShownBatch }
+  | { readonly ok: false; readonly code: "batch_not_found" | "batch_over" };
+
+export type MemberRefusal = "batch_not_found" | "batch_sealed" | "batch_full";
+
+export interface WantedBatches {
+  readonly tenantId: TenantId;
+  /** The id that the page begins behind. */
+  readonly after: string;
+  readonly limit: number;
+}
+
+export interface WantedMembers {
+  readonly after: string;
+  readonly limit: number;
+  readonly failed: boolean;
+}
+
+export interface FoundMembers {
+  readonly members: readonly ShownMember[];
+  readonly next: string | undefined;
+}
+
+interface Entry extends BatchOf {
+  readonly record: BatchRecord;
+  state: BatchState;
+  /** Where the index of moments has it. */
+  dueMs: number | undefined;
+}
+
+export interface BatchesParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly nextSequence: () => number;
+  readonly retentionOf: (task: Task) => Retention;
+  /** The creation of a held task. */
+  readonly create: (of: BatchOf, options: BatchOptions) => Change;
+  /** The cancellation of a task; undefined when it has ended. */
+  readonly cancel: (id: TaskId, graceMs: number) => Change | undefined;
+  readonly remove: (tasks: readonly Task[]) => Promise<void>;
+  readonly exceededBy: (tenantId: TenantId, bytes: number) => Exceeded | undefined;
+  /** Writes changes, what follows from them for these batches, and records, in one log record. */
+  readonly apply: (
+    changes: readonly Change[],
+    batches: readonly BatchOf[],
+    writes: readonly RecordWrite[],
+  ) => Promise<void>;
+}
+
+/** States that are kept in memory. */
+const cachedMax = 1000;
+/** Members of one piece of background work. */
+const pieceMembers = 500;
+
+export function isOfBatch({ before, after }: Change): boolean {
+  return (after ?? before)?.batch !== undefined;
+}
+
+export class Batches {
+  /** Called with the moment at which a batch expires or has something left to do. */
+  onDue: (dueMs: number) => void = () => {};
+  readonly #parts: BatchesParts;
+  readonly #cache: Map<string, Entry> = new Map();
+  /** How far the members of a batch were looked at; begins again after a restart. */
+  readonly #lookedTo: Map<string, string> = new Map();
+
+  constructor(parts: BatchesParts) {
+    this.#parts = parts;
+  }
+
+  /** After a full disk undid changes. */
+  forget(): void {
+    this.#cache.clear();
+    this.#lookedTo.clear();
+  }
+
+  /** Why the batch takes no more members; undefined when it does. */
+  refusalOf(of: BatchOf): MemberRefusal | undefined {
+    const entry = this.#find(of);
+    if (entry === undefined) return "batch_not_found";
+    const { phase, total } = entry.state;
+    if (phase !== "open" || entry.record.openUntilMs <= this.#nowMs) return "batch_sealed";
+    return total >= limits.batchMembersMax ? "batch_full" : undefined;
+  }
+
+  async put(of: BatchOf, options: BatchOptions): Promise<PutBatch> {
+    const { store, create, exceededBy, apply } = this.#parts;
+    store.assertWritable();
+    const asked = hash("sha256", JSON.stringify(options));
+    const before = this.#find(of);
+    if (before !== undefined) {
+      if (before.record.asked !== asked) return { ok: false, code: "batch_exists" };
+      await store.commitRecords([]).done;
+      return { ok: true, batch: this.#shown(before), isNew: false };
+    }
+    const exceeded = exceededBy(of.tenantId, Buffer.byteLength(options.payload));
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const callback = create(of, options);
+    const createdMs = this.#nowMs;
+    const record: BatchRecord = {
+      callbackId: (callback.after as Task).id,
+      command: options.command,
+      on: options.on,
+      failFast: options.failFast,
+      createdMs,
+      openUntilMs: createdMs + options.openSeconds * 1000,
+      asked,
+    };
+    const entry: Entry = { ...of, record, state: newBatchState, dueMs: undefined };
+    this.#keep(entry);
+    await apply([callback], [entry], [writeOfBatch(of, record)]);
+    return { ok: true, batch: this.#shown(entry), isNew: true };
+  }
+
+  get(of: BatchOf): ShownBatch | undefined {
+    const entry = this.#find(of);
+    return entry && this.#shown(entry);
+  }
+
+  async list({ tenantId, after, limit }: WantedBatches): Promise<readonly ShownBatch[]> {
+    const ids = await this.#parts.store.batchesOf(tenantId, after, limit);
+    return ids.flatMap((id) => this.get({ tenantId, id }) ?? []);
+  }
+
+  /** Members with their results, in the order of their ids; undefined without the batch. */
+  async members(of: BatchOf, wanted: WantedMembers): Promise<FoundMembers | undefined> {
+    const { store } = this.#parts;
+    if (this.#find(of) === undefined) return undefined;
+    const ids = await store.membersOfBatch(of, wanted);
+    // What a full disk undoes is read as it was before.
+    await Promise.all(ids.map((each) => store.whenDurable(each)?.catch(() => {})));
+    await store.readAhead(ids);
+    const members = ids.flatMap((taskId): ShownMember[] => {
+      const task = store.task(taskId);
+      if (task === undefined) return [];
+      const { command, error, place } = task;
+      const result = store.wholeResult(task);
+      const { resultJson = "", artifacts = [] } = result ?? {};
+      return [
+        {
+          taskId,
+          command,
+          status: statusOf(place),
+          error,
+          result: resultJson === "" ? undefined : resultJson,
+          artifacts: artifacts.length === 0 ? undefined : artifacts,
+        },
+      ];
+    });
+    return { members, next: ids.length === wanted.limit ? ids.at(-1) : undefined };
+  }
+
+  /** No more members; the callback is released now when all have ended. */
+  seal(of: BatchOf): Promise<ChangedBatch> {
+    return this.#change(
+      of,
+      ({ phase }) => phase === "sealed" || phase === "released",
+      (entry) => {
+        if (entry.state.phase !== "open") return undefined;
+        entry.state = { ...entry.state, phase: "sealed" };
+        return [];
+      },
+    );
+  }
+
+  /** Cancels the callback now, and the members in the background. */
+  cancel(of: BatchOf): Promise<ChangedBatch> {
+    return this.#change(
+      of,
+      ({ phase }) => phase === "cancelled",
+      (entry) => {
+        if (!isUnfinished(entry.state)) return undefined;
+        const change = this.#parts.cancel(entry.record.callbackId, 0);
+        const end = { phase: "cancelled", endedMs: this.#nowMs, chore: "cancel" } as const;
+        entry.state = { ...entry.state, ...end };
+        return change === undefined ? [] : [change];
+      },
+    );
+  }
+
+  /** `act` gives undefined when the phase does not allow it. */
+  async #change(
+    of: BatchOf,
+    isDone: (state: BatchState) => boolean,
+    act: (entry: Entry) => Change[] | undefined,
+  ): Promise<ChangedBatch> {
+    const { store, apply } = this.#parts;
+    store.assertWritable();
+    const entry = this.#find(of);
+    if (entry === undefined) return { ok: false, code: "batch_not_found" };
+    const isRepeat = isDone(entry.state);
+    const changes = isRepeat ? undefined : act(entry);
+    if (changes === undefined && !isRepeat) return { ok: false, code: "batch_over" };
+    // The request before may not be durable yet.
+    if (changes === undefined) await store.commitRecords([]).done;
+    else await apply(changes, [entry], []);
+    return { ok: true, batch: this.#shown(entry) };
+  }
+
+  /** Whether a member must be kept, because the callback may still read its result. */
+  keeps({ tenantId, batch }: Task): boolean {
+    if (batch === undefined || batch.isCallback) return false;
+    const entry = this.#find({ tenantId, id: batch.id });
+    const callback = entry && this.#parts.store.task(entry.record.callbackId);
+    return callback !== undefined && callback.place.in !== "done";
+  }
+
+  /**
+   * Follows changes of tasks before they are written. Returns what has to be written with them: the callbacks of
+   * batches that end with them, and the states.
+   */
+  follow(
+    given: readonly Change[],
+    touched: readonly BatchOf[],
+  ): { readonly changes: readonly Change[]; readonly writes: readonly RecordWrite[] } {
+    const changes = [...given];
+    const entries = new Set(touched.flatMap((of) => this.#find(of) ?? []));
+    const again = new Set<Entry>();
+    for (const change of given) {
+      const entry = this.#entryOf(change);
+      if (entry === undefined) continue;
+      const state = this.#count(entry, change);
+      if (state === entry.state) continue;
+      if (entry.state.phase === "failed" && state.phase === "sealed") again.add(entry);
+      entry.state = state;
+      entries.add(entry);
+    }
+    const writes: RecordWrite[] = [];
+    for (const entry of entries) {
+      if (again.has(entry)) this.#holdAgain(entry, changes);
+      this.#decide(entry, changes);
+      writes.push(writeOfBatchState(entry, entry.state), ...this.#plan(entry));
+    }
+    return { changes, writes };
+  }
+
+  #entryOf({ before, after }: Change): Entry | undefined {
+    const { tenantId, batch } = (after ?? before) as Task;
+    return batch === undefined ? undefined : this.#find({ tenantId, id: batch.id });
+  }
+
+  #count({ record, state }: Entry, { before, after }: Change): BatchState {
+    const isCallback = (after ?? before)?.batch?.isCallback;
+    if (isCallback !== true) return countMember(record, state, before, after);
+    return before === undefined ? state : followCallback(state, before, after, this.#nowMs);
+  }
+
+  /** A failed member was replayed before the callback ran. */
+  #holdAgain(entry: Entry, changes: Change[]): void {
+    const task = this.#parts.store.task(entry.record.callbackId);
+    const held = task && heldAgain(task, this.#nowMs);
+    if (task === undefined || held === undefined || held === task) {
+      entry.state = { ...entry.state, phase: "failed" };
+      return;
+    }
+    changes.push(changeOf(task, held, "replayed", "a member of its batch was replayed"));
+  }
+
+  /** Adds the change of the callback when the batch has ended. */
+  #decide(entry: Entry, changes: Change[]): void {
+    const { record, state } = entry;
+    const nowMs = this.#nowMs;
+    const decision = state.phase === "expired" ? "fail" : decideBatch(record, state);
+    if (decision === undefined || (state.phase === "expired" && state.endedMs !== 0)) return;
+    const at = changes.findIndex(({ after }) => after?.id === record.callbackId);
+    const changed = changes[at];
+    const task = changed?.after ?? this.#parts.store.task(record.callbackId);
+    const phase =
+      decision === "release" ? "released" : state.phase === "expired" ? "expired" : "failed";
+    entry.state = { ...state, phase, endedMs: nowMs };
+    if (task?.place.in !== "held") return;
+    const seq = this.#parts.nextSequence();
+    const retention = this.#parts.retentionOf(task);
+    const after =
+      decision === "release"
+        ? releasedCallback(task, state, { nowMs, seq })
+        : failedCallback(task, batchError(state), { nowMs, retention });
+    const because = decision === "release" ? "promoted" : "unreached";
+    if (changed !== undefined) changes[at] = { ...changed, after };
+    else changes.push({ ...changeOf(task, after, because), keep: decision === "release" });
+  }
+
+  /** The moment of the batch in the index of moments. */
+  #plan(entry: Entry): RecordWrite[] {
+    const { dueMs: before } = entry;
+    entry.dueMs = dueMsOf(entry);
+    if (entry.dueMs !== undefined && entry.dueMs !== before) this.onDue(entry.dueMs);
+    return dueWrites(entry, before, entry.dueMs);
+  }
+
+  /** Expires a batch, or does a piece of what is left to do for its members. */
+  async work(of: BatchOf): Promise<void> {
+    const entry = this.#find(of);
+    if (entry === undefined) return;
+    const { phase, chore } = entry.state;
+    if (phase === "open" && entry.record.openUntilMs <= this.#nowMs) {
+      entry.state = { ...entry.state, phase: "expired" };
+      await this.#parts.apply([], [entry], []);
+    } else if (chore === "cancel") await this.#cancelMembers(entry);
+    else if (chore === "delete" && entry.state.pending === 0) await this.#deleteMembers(entry);
+  }
+
+  async #cancelMembers(entry: Entry): Promise<void> {
+    const { store, cancel, apply } = this.#parts;
+    const ids = await this.#nextPiece(entry);
+    store.assertWritable();
+    const graceMs = limits.cancelGraceSecondsDefault * 1000;
+    const changes = ids.flatMap((id) => cancel(id, graceMs) ?? []);
+    const isDone = ids.length < pieceMembers;
+    const current = this.#find(entry);
+    if (current === undefined) return;
+    if (isDone && current.state.chore === "cancel") {
+      current.state = { ...current.state, chore: "none" };
+    }
+    await apply(changes, isDone ? [current] : [], []);
+    this.#looked(entry, isDone ? undefined : ids.at(-1));
+  }
+
+  async #deleteMembers(entry: Entry): Promise<void> {
+    const { store, remove } = this.#parts;
+    const ids = await this.#nextPiece(entry);
+    await remove(ids.flatMap((id) => store.task(id) ?? []));
+    if (ids.length === pieceMembers) {
+      this.#looked(entry, ids.at(-1));
+      return;
+    }
+    this.#looked(entry, undefined);
+    this.#cache.delete(nameOf(entry));
+    await store.commitRecords([...removalsOfBatch(entry), ...dueWrites(entry, 0, undefined)]).done;
+  }
+
+  #nextPiece(entry: Entry): Promise<readonly TaskId[]> {
+    const after = this.#lookedTo.get(nameOf(entry)) ?? "";
+    return this.#parts.store.membersOfBatch(entry, { after, limit: pieceMembers, failed: false });
+  }
+
+  #looked(of: BatchOf, to: string | undefined): void {
+    if (to === undefined) {
+      this.#lookedTo.delete(nameOf(of));
+      return;
+    }
+    this.#lookedTo.set(nameOf(of), to);
+    this.onDue(0);
+  }
+
+  get #nowMs(): number {
+    return Math.floor(this.#parts.clock.nowMs());
+  }
+
+  #find(of: BatchOf): Entry | undefined {
+    const name = nameOf(of);
+    const known = this.#cache.get(name);
+    if (known !== undefined) return known;
+    const stored = this.#parts.store.batch(of);
+    if (stored === undefined) return undefined;
+    const { tenantId, id } = of;
+    const entry: Entry = { tenantId, id, ...stored, dueMs: undefined };
+    entry.dueMs = dueMsOf(entry);
+    this.#keep(entry);
+    return entry;
+  }
+
+  #keep(entry: Entry): void {
+    if (this.#cache.size >= cachedMax) {
+      const [oldest] = this.#cache.keys();
+      this.#cache.delete(oldest as string);
+    }
+    this.#cache.set(nameOf(entry), entry);
+  }
+
+  #shown({ id, record, state }: Entry): ShownBatch {
+    const { command, callbackId, on, failFast, createdMs, openUntilMs } = record;
+    const { chore: _, endedMs, ...counts } = state;
+    return {
+      id,
+      command,
+      callbackId,
+      on,
+      failFast,
+      createdMs,
+      openUntilMs: state.phase === "open" ? openUntilMs : undefined,
+      ...counts,
+      endedMs: endedMs === 0 ? undefined : endedMs,
+    };
+  }
+}
+
+/** Follows from the record and the state, so that it need not be stored; 0 stands for at once. */
+function dueMsOf({ record, state }: Pick<Entry, "record" | "state">): number | undefined {
+  const { phase, chore, pending } = state;
+  if (chore === "cancel" || (chore === "delete" && pending === 0)) return 0;
+  return phase === "open" ? record.openUntilMs : undefined;
+}
+
+function nameOf({ tenantId, id }: BatchOf): string {
+  return `${tenantId}/${id}`;
+}

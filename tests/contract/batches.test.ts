@@ -1,0 +1,261 @@
+/** Batches over HTTP: the sentences of docs/guide/batches.md, each with a test. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { errors } from "@codeq/protocol";
+import { type Reply, type RunningServer, setup } from "./setup.ts";
+
+const producer = "producer-acme";
+const report = { command: "render", payload: { report: 1 } };
+const hourMs = 3_600_000;
+
+function put(server: RunningServer, id = "b1", body: object = {}): Promise<Reply> {
+  const path = `/v1/codeq/batches/${id}`;
+  const options = { ...report, ...body };
+  return server.ask(path, { method: "PUT", caller: producer, body: options });
+}
+
+function change(server: RunningServer, verb: "seal" | "cancel", id = "b1"): Promise<Reply> {
+  return server.post(`/batches/${id}/${verb}`, undefined, producer);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the answers of several endpoints.
+async function read(server: RunningServer, path = "b1"): Promise<any> {
+  const reply = await server.get(`/batches/${path}`);
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+}
+
+/** The phase, and how many members are pending, succeeded, failed and cancelled. */
+async function counts(server: RunningServer, id = "b1"): Promise<unknown[]> {
+  const { phase, pending, succeeded, failed, cancelled } = await read(server, id);
+  return [phase, pending, succeeded, failed, cancelled];
+}
+
+async function opened(server: RunningServer, members: number, body: object = {}): Promise<string> {
+  const reply = await put(server, "b1", body);
+  assert.equal(reply.status, 201, reply.text);
+  for (let member = 0; member < members; member++) await add(server, { payload: member });
+  return reply.json.callbackId;
+}
+
+function add(server: RunningServer, fields: object = {}): Promise<string> {
+  return server.create({ command: "print", batchId: "b1", ...fields });
+}
+
+/** Claims the next member and ends it. */
+async function finish(server: RunningServer, status = "COMPLETED", commands = ["print"]) {
+  const task = await server.claim({ commands });
+  const body = status === "COMPLETED" ? { status, result: { n: 1 } } : { status, error: "broken" };
+  await server.post(`/tasks/${task.id}/result`, body, "worker-acme");
+  return task;
+}
+
+async function refusedWith(reply: Promise<Reply>): Promise<unknown[]> {
+  const { status, json } = await reply;
+  const known = Object.entries(errors).find(([, { text }]) => json.error.startsWith(text));
+  return [status, known?.[0] ?? json.error];
+}
+
+test("the callback is held until the last member has ended, and knows how they ended", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 3);
+  assert.deepEqual(await counts(server), ["open", 3, 0, 0, 0]);
+  assert.equal((await change(server, "seal")).status, 200);
+  assert.equal((await server.task(callbackId)).lastKnownLocation, "HELD_SET");
+  await finish(server);
+  const why = await server.get(`/tasks/${callbackId}/explain`);
+  assert.equal(why.json.rule, "held");
+  assert.equal(why.json.why, "it waits for 2 of 3 members of batch b1");
+  await finish(server);
+  assert.equal(
+    (await server.post("/tasks/claim", { commands: ["render"] }, "worker-acme")).status,
+    204,
+  );
+  await finish(server);
+  assert.deepEqual(await counts(server), ["released", 0, 3, 0, 0]);
+  const callback = await server.claim({ commands: ["render"] });
+  assert.equal(callback.id, callbackId);
+  assert.deepEqual(callback.payload, '{"report":1}');
+  assert.equal(callback.batchId, "b1");
+  assert.deepEqual(callback.batchEnded, { succeeded: 3, failed: 0, cancelled: 0 });
+});
+
+test("results are read page by page, also failed members alone", async (t) => {
+  const server = await setup(t);
+  await opened(server, 2, { on: "end" });
+  await finish(server);
+  await finish(server, "FAILED");
+  const first = await read(server, "b1/results?limit=1");
+  const second = await read(server, `b1/results?limit=1&after=${first.next}`);
+  assert.deepEqual(first.members[0].result, { n: 1 });
+  assert.equal(second.members[0].error, "broken");
+  const failed = await read(server, "b1/results?failed=true");
+  assert.deepEqual(failed.members, second.members);
+  const found = await server.get("/admin/tasks?batch=b1&place=failure", "admin-acme");
+  assert.deepEqual(
+    found.json.tasks.map(({ id }: { id: string }) => id),
+    [second.members[0].taskId],
+  );
+});
+
+test("with success a failed member fails the callback; its replay holds the callback again", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 2);
+  await change(server, "seal");
+  const { id } = await finish(server, "FAILED");
+  await finish(server);
+  assert.deepEqual(await counts(server), ["failed", 0, 1, 1, 0]);
+  const dead = await server.task(callbackId);
+  assert.equal(dead.error, `BATCH_FAILED: 1 failed of 2; task ${id}: broken`);
+  const replayed = await server.post(`/admin/tasks/${id}/replay`, undefined, "admin-acme");
+  assert.equal(replayed.status, 200, replayed.text);
+  assert.deepEqual(await counts(server), ["sealed", 1, 1, 0, 0]);
+  assert.equal((await server.task(callbackId)).lastKnownLocation, "HELD_SET");
+  await finish(server);
+  assert.deepEqual(await counts(server), ["released", 0, 2, 0, 0]);
+  assert.equal((await server.claim({ commands: ["render"] })).id, callbackId);
+});
+
+test("after the callback was released, a replayed member does not release it again", async (t) => {
+  const server = await setup(t);
+  await opened(server, 1, { on: "end" });
+  await change(server, "seal");
+  const { id } = await finish(server, "FAILED");
+  const callback = await finish(server, "COMPLETED", ["render"]);
+  assert.deepEqual(callback.batchEnded, { succeeded: 0, failed: 1, cancelled: 0 });
+  await server.post(`/admin/tasks/${id}/replay`, undefined, "admin-acme");
+  await finish(server);
+  assert.deepEqual(await counts(server), ["released", 0, 1, 0, 0]);
+  assert.equal((await server.task(callback.id)).status, "COMPLETED");
+});
+
+test("failFast seals the batch at the first failure and cancels the other members", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 4, { failFast: true });
+  await finish(server, "FAILED");
+  await server.clock.advance(1000);
+  assert.deepEqual(await counts(server), ["failed", 0, 0, 1, 3]);
+  assert.match((await server.task(callbackId)).error, /^BATCH_FAILED: 1 failed, 3 cancelled of 4/);
+  assert.deepEqual(await refusedWith(tryToAdd(server)), [409, "batch_sealed"]);
+});
+
+function tryToAdd(server: RunningServer, fields: object = {}, batchId = "b1"): Promise<Reply> {
+  return server.post("/tasks", { command: "print", payload: 1, batchId, ...fields }, producer);
+}
+
+test("cancel ends the callback at once and the members in the background", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 3);
+  await server.claim({ commands: ["print"] });
+  assert.equal((await change(server, "cancel")).json.phase, "cancelled");
+  assert.equal((await server.task(callbackId)).error, "CANCELLED");
+  await server.clock.advance(1000);
+  assert.deepEqual(await counts(server), ["cancelled", 1, 0, 0, 2]);
+  await server.clock.advance(60_000);
+  assert.deepEqual(await counts(server), ["cancelled", 0, 0, 0, 3]);
+  assert.equal((await change(server, "cancel")).status, 200, "again");
+  assert.deepEqual(await refusedWith(change(server, "seal")), [409, "batch_over"]);
+});
+
+test("a batch that nobody seals expires, and its callback says so", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 1, { openSeconds: 60 });
+  await server.clock.advance(61_000);
+  assert.deepEqual(await counts(server), ["expired", 1, 0, 0, 0]);
+  const { error, lastKnownLocation } = await server.task(callbackId);
+  assert.equal(lastKnownLocation, "DLQ_SET");
+  assert.equal(error, "BATCH_EXPIRED: the batch was not sealed in time");
+  assert.deepEqual(await refusedWith(tryToAdd(server)), [409, "batch_sealed"]);
+  await finish(server);
+  assert.deepEqual(await counts(server), ["expired", 0, 1, 0, 0]);
+});
+
+test("an empty batch releases its callback with the seal", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 0);
+  await change(server, "seal");
+  assert.equal((await server.claim({ commands: ["render"] })).id, callbackId);
+});
+
+test("the same request again changes nothing; other options are refused", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 1);
+  const again = await put(server);
+  assert.deepEqual([again.status, again.json.callbackId], [200, callbackId]);
+  assert.deepEqual(await refusedWith(put(server, "b1", { on: "end" })), [409, "batch_exists"]);
+  assert.equal((await change(server, "seal")).status, 200);
+  assert.equal((await change(server, "seal")).status, 200);
+});
+
+test("members are kept until the callback is deleted, and then the whole batch goes", async (t) => {
+  const server = await setup(t, { settings: { retentionSweepSeconds: 1 } });
+  await opened(server, 2);
+  await change(server, "seal");
+  const { id } = await finish(server);
+  await finish(server);
+  await server.clock.advance(30 * 24 * hourMs);
+  assert.equal((await read(server, "b1/results")).members.length, 2);
+  const deleted = server.ask(`/v1/codeq/admin/tasks/${id}`, {
+    method: "DELETE",
+    caller: "admin-acme",
+  });
+  assert.deepEqual(await refusedWith(deleted), [409, "batch_unfinished"]);
+  await finish(server, "COMPLETED", ["render"]);
+  await server.clock.advance(23 * hourMs);
+  assert.equal((await read(server, "b1/results")).members.length, 2);
+  await server.clock.advance(2 * hourMs);
+  assert.equal((await server.get("/batches/b1")).status, 404);
+  assert.equal((await server.get(`/tasks/${id}`)).status, 404);
+  const left = [...(await server.dump()).keys()].filter((key) => /batch|tasks\//.test(key));
+  assert.deepEqual(left, []);
+});
+
+test("what is wrong is refused with what to do", async (t) => {
+  const server = await setup(t);
+  await opened(server, 0);
+  const unique = await tryToAdd(server, { unique: { key: "k" } });
+  assert.match(unique.json.error, /a member of a batch cannot have a unique key/);
+  assert.deepEqual(await refusedWith(tryToAdd(server, {}, "other")), [404, "batch_not_found"]);
+  assert.deepEqual(await refusedWith(tryToAdd(server, {}, "no batch")), [
+    400,
+    "invalid 'batchId' (the id of a batch)",
+  ]);
+  assert.equal((await put(server, "b2", { batchId: "b2" })).status, 400, "waits for itself");
+  assert.equal((await put(server, "b2", { command: undefined })).status, 400);
+  assert.equal((await put(server, "b2", { on: "start" })).status, 400);
+  assert.equal((await put(server, "b2", { openSeconds: 0 })).status, 400);
+  assert.equal((await put(server, "b 2")).status, 400);
+  const foreign = server.post(
+    "/tasks",
+    { command: "render", payload: 1, batchId: "b1" },
+    "producer-globex",
+  );
+  assert.deepEqual(await refusedWith(foreign), [404, "batch_not_found"]);
+});
+
+test("the same idempotency key adds one member; in another batch it is a conflict", async (t) => {
+  const server = await setup(t);
+  await opened(server, 0);
+  await put(server, "b2");
+  const id = await add(server, { idempotencyKey: "k" });
+  assert.equal(await add(server, { idempotencyKey: "k" }), id);
+  assert.deepEqual(await counts(server), ["open", 1, 0, 0, 0]);
+  const other = tryToAdd(server, { idempotencyKey: "k", payload: "null" }, "b1");
+  assert.deepEqual(await refusedWith(other), [409, "idempotency_key_reused"]);
+});
+
+test("a restart finds a batch as it was", async (t) => {
+  let server = await setup(t);
+  const callbackId = await opened(server, 2);
+  await change(server, "seal");
+  await finish(server);
+  server = await server.restart();
+  assert.deepEqual(await counts(server), ["sealed", 1, 1, 0, 0]);
+  await finish(server);
+  assert.equal((await server.claim({ commands: ["render"] })).id, callbackId);
+  const listed = await server.get("/admin/batches", "viewer-acme");
+  assert.deepEqual(
+    listed.json.batches.map(({ id, phase }: { id: string; phase: string }) => [id, phase]),
+    [["b1", "released"]],
+  );
+});

@@ -1,0 +1,138 @@
+/** Batches keep their promises through crashes and full disks, and the checks of that find planted bugs. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Change } from "@codeq/queue";
+import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
+import type { RecordWrite } from "../../packages/server/src/core/store/store.ts";
+import { type Plant, runBatches } from "./batch-run.ts";
+
+const seeds = Array.from({ length: 40 }, (_, number) => `batches-${number}`);
+
+test(`${seeds.length} seeds are sound`, async () => {
+  for (const seed of seeds) assert.equal(await runBatches(seed), undefined, seed);
+});
+
+function onCommit(
+  { store }: ShardBroker,
+  rewrite: (changes: Change[], writes: RecordWrite[]) => void,
+): void {
+  const commit = store.commit.bind(store);
+  store.commit = (changes, writes = []) => {
+    const given = { changes: [...changes], writes: [...writes] };
+    rewrite(given.changes, given.writes);
+    return commit(given.changes, given.writes);
+  };
+}
+
+function keepOnly<Item>(items: Item[], isKept: (item: Item) => boolean): void {
+  items.splice(0, items.length, ...items.filter(isKept));
+}
+
+const isRelease = ({ before, after }: Change): boolean =>
+  before?.place.in === "held" && after?.place.in === "ready";
+
+const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: RegExp }>> = {
+  "the callback is released in another log record": {
+    plant: ({ store }) => {
+      const commit = store.commit.bind(store);
+      store.commit = (changes, writes) => {
+        const late = changes.filter(isRelease);
+        const group = commit(
+          changes.filter((each) => !isRelease(each)),
+          writes,
+        );
+        return late.length === 0 ? group : commit(late);
+      };
+    },
+    finding: /its callback held|waits for nothing/,
+  },
+  "the count is not written with the end of a member": {
+    plant: (broker) =>
+      onCommit(broker, (_, writes) =>
+        keepOnly(writes, ({ key }) => !key.startsWith("codeq/batch-state/")),
+      ),
+    finding: /pending|no callback|is gone before|waits for nothing|its callback/,
+  },
+  "the callback is released when one member is left": {
+    plant: (broker) => {
+      const { batches } = broker;
+      const follow = batches.follow.bind(batches);
+      batches.follow = (changes, touched) => {
+        const followed = follow(changes, touched);
+        const created = changes.find(({ before, after }) => before === undefined && after?.batch);
+        const callbackId =
+          created?.after?.batch?.isCallback === false
+            ? broker.store.batch({ tenantId: created.after.tenantId, id: created.after.batch.id })
+                ?.record.callbackId
+            : undefined;
+        const callback = callbackId && broker.store.task(callbackId);
+        if (!callback) return followed;
+        if (callback.place.in !== "held") return followed;
+        const after = { ...callback, place: { in: "ready", seq: 1e9 } } as const;
+        const early = {
+          ...(created as Change),
+          before: callback,
+          after,
+          because: "promoted",
+        } as const;
+        return { ...followed, changes: [...followed.changes, early] };
+      };
+    },
+    finding: /released early|its callback ready/,
+  },
+  "the end of a cancelled member is not counted": {
+    plant: ({ batches }) => {
+      const follow = batches.follow.bind(batches);
+      batches.follow = (changes, touched) => {
+        const counted = changes.filter(
+          ({ because, after }) => because !== "cancelled" || after?.batch?.isCallback,
+        );
+        const { writes, changes: followed } = follow(counted, touched);
+        const left = changes.filter((each) => !counted.includes(each));
+        return { writes, changes: [...followed, ...left] };
+      };
+    },
+    finding: /pending/,
+  },
+  "a member is deleted while its callback waits": {
+    plant: ({ batches }) => {
+      batches.keeps = () => false;
+    },
+    finding: /members of .* are there/,
+  },
+  "a replayed member leaves the callback a dead letter": {
+    plant: (broker) =>
+      onCommit(broker, (changes) =>
+        keepOnly(
+          changes,
+          ({ before, after }) => before?.place.in !== "dead" || after?.place.in !== "held",
+        ),
+      ),
+    finding: /its callback dead/,
+  },
+  "an undone change stays in memory after a full disk": {
+    plant: ({ batches }) => {
+      batches.forget = () => {};
+    },
+    finding:
+      /pending|add up|members of|its callback|waits for nothing|counts|gone|no callback|left behind/,
+  },
+  "members are not deleted after the callback": {
+    plant: ({ batches }) => {
+      batches.work = () => Promise.resolve();
+    },
+    finding: /left behind/,
+  },
+};
+
+for (const [bug, { plant, finding }] of Object.entries(bugs)) {
+  test(`it is noticed when ${bug}`, async () => {
+    for (const seed of seeds) {
+      const found = await runBatches(seed, plant);
+      if (found === undefined) continue;
+      assert.match(found, finding);
+      return;
+    }
+    assert.fail("no seed has noticed it");
+  });
+}
