@@ -62,10 +62,10 @@ const warmUpGrowthMax = 512 * mebibyte;
 
 const tickMs = 100;
 const progressMs = 10_000;
-/** Longer than the longest lease and everything that follows from it. */
+/** Without a task that ends for so long and twice the longest lease, what is left never ends. */
 const drainMsMore = 30_000;
-/** How long webhooks may take after the last task. */
-const toldMsMax = 5000;
+/** Without a webhook for so long, the others never arrive. */
+const toldMsMax = 10_000;
 /** No more is created while so much is waiting. */
 const backlogMax = 20_000;
 /** From this on the leases and pauses are long enough to overlap with everything else. */
@@ -210,17 +210,20 @@ class Soak {
     this.#trouble.end();
     await this.#steady.quiet();
     this.#steady.workOff();
-    for (;;) {
+    const stuckMs = this.#world.leaseSeconds[1] * 2000 + drainMsMore;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (let lastMs = startedMs; ; ) {
       const scrape = await this.#scrape();
       const left = ["ready", "delayed", "in_progress"].map((place) =>
         sumOf(scrape, "codeq_queue_depth", `queue="${place}"`),
       );
-      const passedMs = performance.now() - startedMs;
-      if (left.every((count) => count === 0)) return passedMs / 1000;
-      if (passedMs > this.#world.leaseSeconds[1] * 2000 + drainMsMore) {
-        this.#world.ledger.problem(`ready, delayed and in progress were left: ${left}`);
-        return passedMs / 1000;
-      }
+      const count = left.reduce((sum, each) => sum + each, 0);
+      const nowMs = performance.now();
+      if (count < fewest) lastMs = nowMs;
+      fewest = Math.min(fewest, count);
+      const isStuck = nowMs - lastMs > stuckMs;
+      if (isStuck) this.#world.ledger.problem(`ready, delayed and in progress were left: ${left}`);
+      if (isStuck || count === 0) return (nowMs - startedMs) / 1000;
     }
   }
 
@@ -232,10 +235,14 @@ class Soak {
       ({ webhook, id, told }) =>
         webhook.startsWith(prefix) && id !== "" && told !== "created" && told !== "nothing",
     );
-    const startedMs = performance.now();
-    const isMissing = (): boolean => wanted.some(({ id }) => !receivers.told.has(id));
-    while (isMissing() && performance.now() - startedMs < toldMsMax) await this.#scrape();
-    const missing = wanted.filter(({ id }) => !receivers.told.has(id)).length;
+    const missingNow = (): number => wanted.filter(({ id }) => !receivers.told.has(id)).length;
+    let missing = missingNow();
+    for (let lastMs = performance.now(); missing > 0 && performance.now() - lastMs < toldMsMax; ) {
+      await this.#scrape();
+      const left = missingNow();
+      if (left < missing) lastMs = performance.now();
+      missing = left;
+    }
     ledger.count("webhooks that the good receiver waits for", wanted.length);
     if (missing > 0) ledger.problem(`${missing} of ${wanted.length} webhooks did not arrive`);
   }
