@@ -33,6 +33,28 @@ test("every metric of the contract is declared with its type", async (t) => {
   }
 });
 
+test("requests with a unique key are counted by what they came to", async (t) => {
+  const server = await setup(t);
+  const ask = (on: string, payload: number) =>
+    server.create({ command: "render", payload, unique: { key: "k", on } });
+  const counts = async () => {
+    const outcomes = ["created", "queued", "replaced", "returned", "refused"];
+    const of = (outcome: string) =>
+      server.metric(`codeq_unique_requests_total{outcome="${outcome}"}`);
+    return Promise.all(outcomes.map(of));
+  };
+  assert.deepEqual(await counts(), [0, 0, 0, 0, 0]);
+  await ask("return", 1);
+  await ask("return", 2);
+  await assert.rejects(ask("refuse", 3));
+  await ask("replace", 4);
+  assert.deepEqual(await counts(), [1, 0, 1, 1, 1]);
+  await server.claim({ commands: ["render"] });
+  await ask("latest", 5);
+  await ask("latest", 6);
+  assert.deepEqual(await counts(), [1, 1, 2, 1, 1]);
+});
+
 test(
   "the age of the task that is next in line is told, and nothing when there is none",
   onlyWith.order,

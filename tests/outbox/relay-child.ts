@@ -102,6 +102,13 @@ async function deleteNow(query: Query): Promise<void> {
   await query("BEGIN");
 }
 
+/** Statements that the relay sends together are sent apart, so that it can stop between them. */
+async function oneByOne(query: Query, statements: readonly string[]): Promise<unknown[]> {
+  const answers: unknown[] = [];
+  for (const statement of statements) answers.push(await query(statement));
+  return answers;
+}
+
 if (process.argv[1] === import.meta.filename) {
   const options: RelayChildOptions = JSON.parse(process.argv[2] ?? "");
   stopAt = options.stopAt;
@@ -110,7 +117,9 @@ if (process.argv[1] === import.meta.filename) {
     query(this: pg.Client, text: string, values?: unknown[]) {
       const query: Query = (statement, given) =>
         given === undefined ? plain.call(this, statement) : plain.call(this, statement, given);
-      return withStops(query, options.bug)(text, values);
+      const stopped = withStops(query, options.bug);
+      const [first = "", ...others] = text.split("; ");
+      return others.length === 0 ? stopped(first, values) : oneByOne(stopped, [first, ...others]);
     },
   });
   const client = codeq({ url: options.url });

@@ -212,25 +212,31 @@ export class Relay implements AsyncDisposable {
     return false;
   }
 
-  /** One transaction: takes rows that no other relay has, and waits for what the server says about them. */
+  /**
+   * One transaction: takes rows that no other relay has, and waits for what the server says about them. New rows wait for
+   * its end, so it has two round trips and does not wait for the disk of Postgres: a deletion that is lost with
+   * Postgres brings the row back, and its task is created once.
+   */
   async #deliver(
     database: Database,
   ): Promise<{ readonly taken: number; readonly left: CodeqError | undefined }> {
-    await database.query("BEGIN");
-    const { rows } = await database.query<Row>(selectRows(this.#batch));
+    const rows = await this.#take(database);
     const outcomes = await this.#send(rows);
     const delivered = outcomes.flatMap((each) => (each.is === "delivered" ? [each.id] : []));
     const refused = outcomes.flatMap((each) => (each.is === "refused" ? [each.row] : []));
     const left = outcomes.find((each) => each.is === "left");
-    if (delivered.length > 0) {
-      await database.query("DELETE FROM codeq_outbox WHERE id = ANY($1::uuid[])", [delivered]);
-    }
     if (refused.length > 0) await database.query(keepErrors, [JSON.stringify(refused)]);
-    await database.query("COMMIT");
+    await database.query(`${delivered.length > 0 ? deleteRows(delivered) : ""}COMMIT`);
     const { on } = this.#options;
     if (delivered.length > 0) on?.delivered?.(delivered.length);
     for (const row of refused) on?.refused?.(row);
     return { taken: rows.length, left: left?.error };
+  }
+
+  async #take(database: Database): Promise<readonly Row[]> {
+    // Postgres answers each of the statements.
+    const answers: unknown = await database.query(begin + selectRows(this.#batch));
+    return (answers as readonly { readonly rows: readonly Row[] }[]).at(-1)?.rows ?? [];
   }
 
   async #send(rows: readonly Row[]): Promise<Outcome[]> {
@@ -330,6 +336,12 @@ const selectRows = (batch: number): string => `WITH taken AS (
   SELECT *, sum(octet_length(payload)) OVER (ORDER BY seq) - octet_length(payload) AS before FROM taken
 )
 SELECT id, command, payload, options FROM sized WHERE before < ${batchBytesMax} ORDER BY seq`;
+
+const begin = "BEGIN; SET LOCAL synchronous_commit = off; ";
+
+/** The ids come from Postgres, which writes them as digits and hyphens. */
+const deleteRows = (ids: readonly string[]): string =>
+  `DELETE FROM codeq_outbox WHERE id = ANY('{${ids.join(",")}}'::uuid[]); `;
 
 const keepErrors = `UPDATE codeq_outbox AS o
 SET refused_at = clock_timestamp(), error_code = r.code, error = r.message

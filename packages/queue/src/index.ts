@@ -133,5 +133,6 @@ export {
   type UniqueEntry,
   type UniqueRequest,
   uniqueActions,
+  uniqueOutcomes,
   uniqueWhiles,
 } from "./transitions/unique.ts";

@@ -15,6 +15,8 @@ import type { Place, Task, TaskId, TaskUnique } from "../task.ts";
 import { type Edit, type EditAt, edit } from "./edit.ts";
 import type { NewTask } from "./enqueue.ts";
 
+/** What a request with a unique key came to. */
+export const uniqueOutcomes = ["created", "queued", "replaced", "returned", "refused"] as const;
 export const uniqueWhiles = ["unfinished", "waiting"] as const;
 export const uniqueActions = ["return", "refuse", "replace", "latest", "cancel"] as const;
 

@@ -4,7 +4,7 @@
  * Users choose the commands, so at most `commandsMax` of them have their own series.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
-import { skipReasons } from "@codeq/queue";
+import { skipReasons, uniqueOutcomes } from "@codeq/queue";
 import {
   type Counter,
   createSeries,
@@ -97,6 +97,12 @@ export const metricTable = {
     help: "How long after its time a task of a schedule was created.",
     labels: [],
     buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60, 600, 3600],
+  },
+  uniqueRequests: {
+    name: "codeq_unique_requests_total",
+    type: "counter",
+    help: "Requests with a unique key: a task was created, or queued behind the running task with the key; the waiting task was replaced; the task with the key was returned; the request was refused.",
+    labels: [{ name: "outcome", values: uniqueOutcomes }],
   },
   webhookDeliveries: {
     name: "codeq_webhook_deliveries_total",

@@ -52,6 +52,7 @@ import {
   timedOut,
   type UniqueDecision,
   type UniqueRequest,
+  type uniqueOutcomes,
   withAttached,
   withoutItsRecord,
 } from "@codeq/queue";
@@ -182,6 +183,14 @@ export class ShardBroker implements Broker {
   readonly results: ResultWaiters;
   readonly quotas: TenantQuotas;
   readonly reads: TaskReads;
+  /** Since the start, by what they came to. */
+  readonly uniqueRequests: Record<(typeof uniqueOutcomes)[number], number> = {
+    created: 0,
+    queued: 0,
+    replaced: 0,
+    returned: 0,
+    refused: 0,
+  };
   readonly webhooks: Webhooks;
   readonly schedules: Schedules;
   readonly batches: Batches;
@@ -302,7 +311,7 @@ export class ShardBroker implements Broker {
       // A task behind so many others is claimed too late to be worth keeping in memory.
       keep: this.#index.queueOf(task).ready(task.priority) < nearMax,
     };
-    const changes = unique === undefined ? [change] : [...this.#cancelled(unique.cancels), change];
+    const changes = unique === undefined ? [change] : this.#createdWith(unique, change);
     this.#apply(changes, waiter, { task, replayed: false, deduplicated: false }, item);
     return undefined;
   }
@@ -318,6 +327,14 @@ export class ShardBroker implements Broker {
       this.quotas.exceededByTask(tenantId, payloadBytes) ??
       this.#exceededByQueue(tenantId, command);
     return exceeded && { code: "quota_exceeded", exceeded };
+  }
+
+  #createdWith(
+    { isHeld, cancels }: Extract<UniqueDecision, { readonly do: "create" }>,
+    change: Change,
+  ): Change[] {
+    this.uniqueRequests[isHeld ? "queued" : "created"] += 1;
+    return [...this.#cancelled(cancels), change];
   }
 
   /** What a request with a unique key meets. */
@@ -349,11 +366,13 @@ export class ShardBroker implements Broker {
     if (decision instanceof FaultError) return decision;
     const { task } = decision;
     if (decision.do === "refuse") {
+      this.uniqueRequests.refused += 1;
       return { code: "unique_key_held", key: input.unique?.key ?? "", taskId: task.id };
     }
     if (decision.do === "replace") {
       return this.#replaceUnique(input, decision, { waiter, item });
     }
+    this.uniqueRequests.returned += 1;
     const answer = { task: this.reads.withLiveLease(task), replayed: false, deduplicated: true };
     this.#answerWhenDurable(task, waiter, answer, item);
     return undefined;
@@ -375,6 +394,7 @@ export class ShardBroker implements Broker {
     const payload = { text: input.payload, bytes: input.payloadBytes, isKept };
     const after = replaceUnique(task, { ...input, priority, payload }, at);
     if (!after.ok) return { code: "not_in_progress" };
+    this.uniqueRequests.replaced += 1;
     const reason = "replaced by a request with the same unique key";
     const change = changeOf(task, after.value, "edited", reason);
     const changes = [
