@@ -172,6 +172,8 @@ export interface StreamRun extends Times {
   readonly load: StreamLoad;
   /** Settings of the server, beside its durability. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Called before the load. */
+  readonly prepare?: (server: Listening) => Promise<void>;
 }
 
 /** With a server and a data directory of its own. */
@@ -181,6 +183,7 @@ export async function measureStreams(
   checkout?: Checkout,
 ): Promise<Measured> {
   const server = await workspace.startServer({ CODEQ_DURABILITY: run.mode, ...run.env }, checkout);
+  await run.prepare?.(server);
   return await measureAt(workspace, server, { ...run, port: server.port });
 }
 

@@ -179,9 +179,14 @@ export async function runCase(
 }
 
 /** The answer of a call of the HTTP API; throws when it is refused. */
-export async function ask({ port }: Listening, path: string, body?: object): Promise<unknown> {
+export async function ask(
+  { port }: Listening,
+  path: string,
+  body?: object,
+  method: string = body === undefined ? "GET" : "POST",
+): Promise<unknown> {
   const reply = await fetch(`http://127.0.0.1:${port}/v1/codeq${path}`, {
-    method: body === undefined ? "GET" : "POST",
+    method,
     headers: { authorization: "Bearer dev-token", "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });

@@ -106,6 +106,33 @@ test("a server goes on with another number of shards: same tasks, same keys, not
   assert.equal(none.output, "the data already has 3 shards\n");
 });
 
+test("schedules go on where they were, and fire nothing twice, with another number of shards", async (t) => {
+  const { dataDir, cli, start } = setup(t);
+  const first = await start(1);
+  const commands = async (server: ServerProcess, ...args: string[]): Promise<string> => {
+    const to = ["--base-url", server.url, "--producer-token", "dev-token"];
+    const { code, output, errors } = await cli.run("schedules", ...args, ...to);
+    assert.equal(code, 0, errors);
+    return output;
+  };
+  const shown = async (server: ServerProcess) => ({
+    schedule: JSON.parse(await commands(server, "get", "tick", "--json")),
+    runs: (await commands(server, "runs", "tick", "--json", "--limit", "1000")).trim().split("\n"),
+  });
+  await commands(first.server, "put", "tick", "work", "--every", "1s", "--overlap", "allow");
+  const claimed = await first.api.post("/tasks/claim", { commands: ["work"], waitSeconds: 10 });
+  assert.equal(claimed.status, 200);
+  await commands(first.server, "pause", "tick");
+  const before = await shown(first.server);
+  await first.server.stop();
+  const migrated = await cli.run("shards", "migrate", "--to", "3", "--data-dir", dataDir);
+  assert.equal(migrated.code, 0, migrated.errors);
+  const second = await start(3);
+  const { schedule, runs } = await shown(second.server);
+  assert.deepEqual({ ...schedule, live: 0 }, { ...before.schedule, live: 0 });
+  assert.deepEqual(runs.length, before.runs.length);
+});
+
 test("bad numbers are refused before anything is looked at", async (t) => {
   const { dataDir, cli } = setup(t);
   for (const to of ["0", "65", "four", "1.5"]) {

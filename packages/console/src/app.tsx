@@ -16,6 +16,8 @@ import { allPages, isFor, pagesFor } from "./pages/nav.ts";
 import { Overview } from "./pages/overview.tsx";
 import { QueueDetails } from "./pages/queue.tsx";
 import { Queues } from "./pages/queues.tsx";
+import { ScheduleDetails } from "./pages/schedules/schedule.tsx";
+import { Schedules } from "./pages/schedules/schedules.tsx";
 import { Settings } from "./pages/settings.tsx";
 import { Subscriptions } from "./pages/subscriptions.tsx";
 import { Enqueue } from "./pages/tasks/enqueue.tsx";
@@ -43,6 +45,7 @@ const pages: Readonly<Record<string, () => JSX.Element>> = {
   "/queues": Queues,
   "/tasks": Tasks,
   "/failures": Failures,
+  "/schedules": Schedules,
   "/jobs": Jobs,
   "/workers": Workers,
   "/webhooks": Webhooks,
@@ -63,11 +66,15 @@ function shownAt(path: string, who: Session): Shown {
     const page = isFor(who, entry) ? <Page /> : <NotForRole role={who.role} />;
     return { crumbs: [{ text: entry.title }], page };
   }
-  const [, kind, part = ""] = /^\/(queues|tasks)\/([^/]+)$/.exec(path) ?? [];
+  const [, kind, part = ""] = /^\/(queues|tasks|schedules)\/([^/]+)$/.exec(path) ?? [];
   const name = decoded(part);
   if (kind === "queues") {
     const crumbs = [{ text: "Queues", href: href("/queues") }, { text: name }];
     return { crumbs, page: <QueueDetails key={name} name={name} /> };
+  }
+  if (kind === "schedules") {
+    const crumbs = [{ text: "Schedules", href: href("/schedules") }, { text: name }];
+    return { crumbs, page: <ScheduleDetails key={name} id={name} /> };
   }
   if (kind === "tasks") {
     const crumbs = [{ text: "Tasks", href: href("/tasks") }, { text: shortId(name) }];

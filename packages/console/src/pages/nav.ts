@@ -24,6 +24,7 @@ export const navigation: readonly {
       { path: "/queues", title: "Queues", icon: "queues", key: "q" },
       { path: "/tasks", title: "Tasks", icon: "tasks", key: "t" },
       { path: "/failures", title: "Failures", icon: "failures", key: "f" },
+      { path: "/schedules", title: "Schedules", icon: "delayed", key: "d" },
       { path: "/jobs", title: "Bulk jobs", icon: "bulk", key: "b" },
       { path: "/workers", title: "Workers", icon: "workers", key: "w" },
       { path: "/enqueue", title: "Enqueue", icon: "plus", key: "e", forAdmins: true },
