@@ -197,3 +197,10 @@ test("what the identity server refuses, or cannot say, is told apart", async () 
   const denied = { code: undefined, error: "access_denied" };
   assert.equal(problemOf((await setup().signIn(denied)).finished), "refused");
 });
+
+test("sign-ins that begin at once share one question to the identity server", async () => {
+  const { login, asked } = setup();
+  const begin = (): Promise<unknown> => login.begin({ redirectUri, to: "/ui" });
+  await Promise.all([begin(), begin(), begin()]);
+  assert.equal(asked.length, 1);
+});

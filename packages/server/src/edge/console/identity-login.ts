@@ -90,6 +90,7 @@ export class IdentityLogin {
   readonly #parts: LoginParts;
   readonly #seal: Seal;
   #metadata: { readonly value: Metadata; readonly untilMs: number } | undefined;
+  #finding: Promise<FoundMetadata> | undefined;
   #exchanges = 0;
 
   constructor(config: LoginConfig, parts: LoginParts) {
@@ -205,10 +206,20 @@ export class IdentityLogin {
     }
   }
 
-  async #findMetadata(): Promise<{ readonly ok: true; readonly value: Metadata } | LoginFailure> {
-    const nowMs = this.#parts.clock.monotonicMs();
+  /** Anybody can begin a sign-in, so that all of them share one request. */
+  #findMetadata(): Promise<FoundMetadata> {
     const known = this.#metadata;
-    if (known !== undefined && nowMs < known.untilMs) return { ok: true, value: known.value };
+    if (known !== undefined && this.#parts.clock.monotonicMs() < known.untilMs) {
+      return Promise.resolve({ ok: true, value: known.value });
+    }
+    this.#finding ??= this.#askMetadata().finally(() => {
+      this.#finding = undefined;
+    });
+    return this.#finding;
+  }
+
+  async #askMetadata(): Promise<FoundMetadata> {
+    const nowMs = this.#parts.clock.monotonicMs();
     const { issuer } = this.#config;
     const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
     try {
@@ -235,6 +246,8 @@ export class IdentityLogin {
     }
   }
 }
+
+type FoundMetadata = { readonly ok: true; readonly value: Metadata } | LoginFailure;
 
 interface Tokens {
   readonly ok: true;
