@@ -15,6 +15,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { type Endpoints, type PageRequest, pageCallerOf } from "../http/health.ts";
 import type { Page, ShownPage } from "../http/http-server.ts";
+import { stopParsing } from "../http/node-server.ts";
 
 export interface HttpPagesParts {
   readonly pages: readonly Page[];
@@ -92,6 +93,8 @@ export class HttpPages {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     response.shouldKeepAlive = false;
+    // Hundreds of requests in a packet would delay others.
+    stopParsing(request.socket);
     const isRead = request.method === "GET" || request.method === "HEAD";
     const path = isRead ? (request.url ?? "") : "";
     void this.#show(path, request).then(({ status, type, body }) => {

@@ -85,13 +85,22 @@ function limitUnanswered(
 
 /**
  * Closes a connection without parsing the rest of what has arrived on it. Node would parse the whole packet
- * and create an error for every request in it, at twenty times the cost. Stopping the parser uses a property
- * that Node does not document; without it the close is only more expensive.
+ * and create an error for every request in it, at twenty times the cost.
  */
-function cutOff(socket: Socket & { readonly parser?: { onIncoming?: () => number } | null }): void {
+function cutOff(socket: Socket): void {
+  stopParsing(socket);
+  socket.destroy();
+}
+
+/**
+ * Has Node parse nothing behind the request that it parses now. This uses a property that Node does not document; without
+ * it the requests behind are only more expensive.
+ */
+export function stopParsing(
+  socket: Socket & { readonly parser?: { onIncoming?: () => number } | null },
+): void {
   const noFurtherData = 2;
   if (socket.parser) socket.parser.onIncoming = () => noFurtherData;
-  socket.destroy();
 }
 
 function openServer(
