@@ -13,10 +13,12 @@ const delayMs = 100;
 /** Requests of refused callers that are served in one turn, of all connections together. */
 const refusedPerTurn = 4;
 
+type Caller = Pick<Connection, "refusals">;
+
 export class FairTurns {
   readonly #clock: Clock;
   /** The connections that had a request in this turn, with the requests that wait for the next turns. */
-  readonly #served: Map<Connection, (() => void)[]> = new Map();
+  readonly #served: Map<Caller, (() => void)[]> = new Map();
   #isScheduled = false;
   readonly #refused: (() => void)[] = [];
 
@@ -25,7 +27,7 @@ export class FairTurns {
   }
 
   /** Runs the request now, or in a later turn. */
-  take(connection: Connection, run: () => void): void {
+  take(connection: Caller, run: () => void): void {
     const waiting = this.#served.get(connection);
     if (waiting !== undefined) {
       waiting.push(run);
@@ -37,11 +39,11 @@ export class FairTurns {
   }
 
   /** Whether the connection should be closed after this answer. */
-  static isOver({ refusals }: Connection): boolean {
+  static isOver({ refusals }: Caller): boolean {
     return refusals >= refusalsMax;
   }
 
-  #start(connection: Connection, run: () => void): void {
+  #start(connection: Caller, run: () => void): void {
     if (connection.refusals < freeRefusals) run();
     else this.#clock.after(delayMs, () => this.#later(run));
   }
