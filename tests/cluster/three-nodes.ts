@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { makeCertificate } from "@codeq/simulated";
+import { makeCertificate, type TestCertificate } from "@codeq/simulated";
 import {
   EtcdServers,
   type EtcdServersOptions,
@@ -89,13 +89,17 @@ export class ThreeNodes implements AsyncDisposable {
 
   readonly #firsts: readonly number[];
   readonly #etcd: EtcdServersOptions;
+  /** Of certificates that do not follow from the secret. */
+  readonly #authority: TestCertificate | undefined;
 
   private constructor(parts: {
     readonly directory: string;
     readonly firsts: readonly number[];
     readonly env: Readonly<Record<string, string>>;
     readonly tls: GrpcTls | undefined;
+    readonly authority: TestCertificate | undefined;
   }) {
+    this.#authority = parts.authority;
     this.#directory = parts.directory;
     this.#firsts = parts.firsts;
     this.#env = parts.env;
@@ -108,11 +112,13 @@ export class ThreeNodes implements AsyncDisposable {
   ): Promise<ThreeNodes> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
     const firsts = await freePortRows(4, portsEach);
-    const own = tls ? await certificatesIn(directory) : undefined;
+    const authority = tls ? newAuthority() : undefined;
+    const own = authority && (await certificatesIn(directory, authority));
     const cluster = new ThreeNodes({
       directory,
       firsts,
       tls: own?.tls,
+      authority,
       env: { ...settingsOf(firsts, etcdProgram), ...own?.env, ...env },
     });
     await before((id) => cluster.dataDirOf(id));
@@ -129,6 +135,18 @@ export class ThreeNodes implements AsyncDisposable {
     });
   }
 
+  /** Puts another certificate of the same CA where the nodes have theirs; returns the certificate. */
+  async renewCertificate(): Promise<string> {
+    const { tls } = await certificatesIn(this.#directory, this.#authority as TestCertificate);
+    return String(tls.cert);
+  }
+
+  /** The ports of a node: for the other nodes, and of its log server for clients. */
+  portsOf(id: string): readonly [number, number] {
+    const first = this.#firsts[this.#places.indexOf(id)] as number;
+    return [first, first + 1];
+  }
+
   dataDirOf(id: string): string {
     return join(this.#directory, id);
   }
@@ -139,9 +157,14 @@ export class ThreeNodes implements AsyncDisposable {
     return ids.map((id) => `${id}=127.0.0.1:${port(id)}`).join(",");
   }
 
-  async startNode(id: string, members: readonly string[] = this.ids): Promise<void> {
+  async startNode(
+    id: string,
+    members: readonly string[] = this.ids,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
     const env = {
       ...this.#env,
+      ...more,
       CODEQ_NODE_ID: id,
       CODEQ_CLUSTER_MEMBERS: this.members(members),
       CODEQ_CLUSTER_BOOTSTRAP: "a",
@@ -252,12 +275,17 @@ export class ThreeNodes implements AsyncDisposable {
   }
 }
 
+const days = { validFromMs: Date.UTC(2020), validToMs: Date.UTC(2120) };
+
+function newAuthority(): TestCertificate {
+  return makeCertificate({ name: "CA of the cluster", isCa: true, ...days });
+}
+
 /** Files of a certificate for all nodes, which are on one machine, as settings. */
 async function certificatesIn(
   directory: string,
+  ca: TestCertificate,
 ): Promise<{ readonly env: Readonly<Record<string, string>>; readonly tls: GrpcTls }> {
-  const days = { validFromMs: Date.UTC(2020), validToMs: Date.UTC(2120) };
-  const ca = makeCertificate({ name: "CA of the cluster", isCa: true, ...days });
   const own = makeCertificate({ name: "a node", issuer: ca, addresses: ["127.0.0.1"], ...days });
   const write = async (name: string, text: string): Promise<string> => {
     const path = join(directory, name);

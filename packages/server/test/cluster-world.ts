@@ -94,6 +94,12 @@ export class ClusterWorld {
     return this.nodes.find((node) => node.shards[shard]?.broker !== undefined);
   }
 
+  /** The ids of the nodes, the one that should lead first. */
+  nodesFor(shard: number): readonly string[] {
+    const ids = this.nodes.map(({ name }) => name.id);
+    return ids.map((_, rank) => ids[(rank + ids.length * shard - shard) % ids.length] as string);
+  }
+
   /** Whether a message gets from one node to another. */
   areConnected(one: SimNode, other: SimNode): boolean {
     return one === other || (!one.isCutOff && !other.isCutOff);
@@ -293,8 +299,8 @@ export class SimNode {
       timing: { ...replicaTiming, checkpointMs: 1000, slotsKept: 5 },
       kv,
       self: this.name,
-      nodes: this.#world.nodes.map(({ name }) => name.id),
-      rank: Math.max(this.#rankMin, (this.at + shard) % this.#world.nodes.length),
+      nodes: this.#world.nodesFor(shard),
+      rank: Math.max(this.#rankMin, this.#world.nodesFor(shard).indexOf(this.name.id)),
       clock: this.#clock(),
       drawWriter: () => 1 + random.int(2 ** 47),
       flushBytes: 2000,

@@ -84,8 +84,8 @@ export interface ClusterLogs extends LogServers {
 export interface ReplicaOpening {
   readonly shard: number;
   readonly shared: SharedLog;
-  /** 0 for the node that should lead. */
-  readonly rank: number;
+  /** The ids of all nodes, the one that should lead first. */
+  readonly nodes: readonly string[];
   readonly onChange: () => void;
   /** Copies the shard from a node that has it. */
   readonly copy: (take: TakePiece) => Promise<void>;
@@ -204,6 +204,11 @@ export class ClusterNode implements AsyncDisposable {
     const { self, nodes, urls } = this.#parts;
     const shards = this.links.map((_, shard) => ({ shard, ...this.#statusOf(shard) }));
     return { self, nodes, urls, shards, control: this.#statusOf(controlNumber) };
+  }
+
+  /** For connections to and from other nodes from now on. */
+  useTls(tls: PeerTls): void {
+    this.#peers.useTls(tls);
   }
 
   /** The other nodes and the log servers, asked just now, or a moment ago. */
@@ -524,10 +529,10 @@ export class ClusterNode implements AsyncDisposable {
 
   async #open(shard: number, shared: SharedLog): Promise<LogReplica> {
     const { openReplica, openControl } = this.#parts;
-    const rank = this.#rankOf(shard);
+    const nodes = this.#nodesFor(shard);
     const onChange = (): void => this.#changed(shard);
     const copy = (take: TakePiece): Promise<void> => this.#copy(shard, take);
-    const opening = { shard, shared, rank, onChange, copy };
+    const opening = { shard, shared, nodes, onChange, copy };
     if (shard !== controlNumber) return await openReplica(opening);
     const onWritten: ControlOpening["onWritten"] = (writes) => this.control.written(writes);
     return await openControl({ ...opening, onWritten });
@@ -565,11 +570,10 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   /** Spreads the leaders: the order of the nodes is different for every shard. */
-  #rankOf(shard: number): number {
-    const { nodes, self } = this.#parts;
-    const weight = ({ id }: LeaderName): string =>
+  #nodesFor(shard: number): readonly string[] {
+    const weight = (id: string): string =>
       createHash("sha256").update(`${shard}/${id}`).digest("hex");
-    const own = weight(self);
-    return nodes.filter((node) => weight(node) > own).length;
+    const ids = this.#parts.nodes.map(({ id }) => id);
+    return ids.sort((one, other) => (weight(one) > weight(other) ? -1 : 1));
   }
 }

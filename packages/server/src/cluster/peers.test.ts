@@ -245,6 +245,47 @@ describe("nodes with certificates", () => {
     });
   }
 
+  test("use a new certificate for new connections, and old connections stay", async () => {
+    await using called = await setup(secret, tlsOf(otherCa));
+    await using calling = await setup(secret, tlsOf(ca));
+    const refused = new Heard();
+    calling.peers.dial(leader(called.port), 1, refused);
+    await refused.ended;
+    called.peers.useTls(tlsOf(ca));
+    const first = new Heard();
+    calling.peers.dial(leader(called.port), 1, first);
+    await first.count(1);
+    calling.peers.useTls(tlsOf(otherCa));
+    const second = new Heard();
+    calling.peers.dial(leader(called.port), 1, second);
+    await second.count(1);
+    assert.deepEqual(second.messages, ["hello"]);
+  });
+
+  test("get in however many connections strangers hold open", async () => {
+    await using called = await setup(secret, tlsOf(ca));
+    await using calling = await setup(secret, tlsOf(ca));
+    const held = new Heard();
+    calling.peers.dial(leader(called.port), 1, held).take(bytes("before"));
+    await held.count(1);
+    const strangers = Array.from({ length: 300 }, () => connect(called.port, "127.0.0.1"));
+    const given = new Set<Socket>();
+    for (const socket of strangers) {
+      socket.on("error", () => {});
+      socket.once("close", () => given.add(socket));
+    }
+    await Promise.all(strangers.map((socket) => once(socket, "connect")));
+    await using late = await setup(secret, tlsOf(ca));
+    const caller = new Heard();
+    late.peers.dial(leader(called.port), 1, caller);
+    await caller.count(1);
+    assert.ok(given.size >= 300 - 128, "the oldest have given way");
+    const again = new Heard();
+    calling.peers.dial(leader(called.port), 1, again);
+    await again.count(1);
+    for (const socket of strangers) socket.destroy();
+  });
+
   test("refuse a node with a certificate and another secret", async () => {
     await using called = await setup(secret, tlsOf(ca));
     await using calling = await setup("what another cluster of the same company knows", tlsOf(ca));

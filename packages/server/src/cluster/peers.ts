@@ -3,7 +3,11 @@
  * them. There is one connection from each node to each other node, for the conversations with all shards.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { connect as connectTls, createServer as createTlsServer } from "node:tls";
+import {
+  connect as connectTls,
+  createServer as createTlsServer,
+  Server as TlsServer,
+} from "node:tls";
 import { FaultError, type LeaderName } from "@codeq/engine";
 import type { Clock } from "../core/clock.ts";
 import { DamagedMessage } from "../core/shards/wire.ts";
@@ -47,7 +51,9 @@ const kinds = {
   answer: 9,
 } as const;
 const nothing = new Uint8Array(0);
-const connectionsMax = 256;
+/** Connections that have not shown yet that they belong to the cluster. */
+const strangersMax = 128;
+const handshakeMsMax = 5000;
 
 export class Peers implements AsyncDisposable {
   readonly #parts: PeersParts;
@@ -55,12 +61,37 @@ export class Peers implements AsyncDisposable {
   readonly #calls: Map<string, PeerCalls> = new Map();
   readonly #served: Set<PeerSocket> = new Set();
   readonly #warnings: SpacedWarnings;
+  /** Connections of which it is not known whether they belong to the cluster, oldest first. */
+  readonly #strangers: Map<string, Socket> = new Map();
+  #tls: PeerTls | undefined;
 
   constructor(parts: PeersParts) {
     this.#parts = parts;
+    this.#tls = parts.tls;
     this.#warnings = new SpacedWarnings(parts.logger, parts.clock);
     this.#server = this.#createServer();
-    this.#server.maxConnections = connectionsMax;
+    this.#server.on("connection", (socket: Socket) => this.#meet(socket));
+  }
+
+  /** For connections from now on. */
+  useTls(tls: PeerTls): void {
+    this.#tls = tls;
+    if (this.#server instanceof TlsServer) {
+      this.#server.setSecureContext({ ...tls, ...tlsVersion });
+    }
+  }
+
+  /** Strangers cannot keep nodes out: of too many, the one that has shown nothing for the longest time gives way. */
+  #meet(socket: Socket): void {
+    const name = endOf(socket);
+    this.#strangers.set(name, socket);
+    socket.once("close", () => {
+      if (this.#strangers.get(name) === socket) this.#strangers.delete(name);
+    });
+    if (this.#strangers.size <= strangersMax) return;
+    const [oldest = ""] = this.#strangers.keys();
+    this.#strangers.get(oldest)?.destroy();
+    this.#strangers.delete(oldest);
   }
 
   /** Rejects when this process cannot listen on the address. */
@@ -100,7 +131,7 @@ export class Peers implements AsyncDisposable {
     if (calls === undefined) {
       calls = new PeerCalls(
         address,
-        { ...this.#parts, warn: this.#warn },
+        { ...this.#parts, tls: this.#tls, warn: this.#warn },
         ({ isUnknown, error }) => {
           this.#calls.delete(address);
           if (isUnknown) this.#warn("a node does not know the secret of this cluster", { address });
@@ -123,7 +154,8 @@ export class Peers implements AsyncDisposable {
     const { tls } = this.#parts;
     if (tls === undefined) return createServer((socket) => this.#serve(socket));
     // Refused below, so that the refusal is logged.
-    const wanted = { ...tls, ...tlsVersion, requestCert: true, rejectUnauthorized: false };
+    const client = { requestCert: true, rejectUnauthorized: false };
+    const wanted = { ...tls, ...tlsVersion, ...client, handshakeTimeout: handshakeMsMax };
     const server = createTlsServer(wanted, (socket) => {
       if (socket.authorized) {
         this.#serve(socket);
@@ -151,7 +183,7 @@ export class Peers implements AsyncDisposable {
       ...this.#parts,
       socket,
       isCaller: false,
-      onOpen: () => {},
+      onOpen: () => void this.#strangers.delete(endOf(socket)),
       onFrame: (kind, channel, body) => {
         if (kind === kinds.open)
           this.#unlessDamaged(peer, () => this.#answer(peer, hostings, channel, body));
@@ -407,6 +439,11 @@ class PeerCalls {
     body.writeUInt32LE(shard, 0);
     this.#peer.send(kind, channel, body);
   }
+}
+
+/** The other end of a connection, the same for the TCP connection and for TLS on top of it. */
+function endOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 /** A message that cannot be read, for example from a node of another version, closes the connection. */

@@ -108,3 +108,59 @@ test("a leader goes on when the log servers were away for two seconds", async ()
     assert.equal(world.leaderOf(0), leader, `seed ${seed}`);
   }
 });
+
+test("a leader hands back to the node that should lead when that was well for a while", async () => {
+  const world = new ClusterWorld({ seed: 1, trouble: 0 });
+  const { clock, nodes } = world;
+  const [first] = nodes as [SimNode];
+  while (world.leaderOf(0) === undefined) await clock.advance(50);
+  assert.equal(world.leaderOf(0), first);
+  first.kill();
+  await clock.advance(3000);
+  const second = world.leaderOf(0);
+  assert.ok(second !== undefined && second !== first);
+  await clock.advance(20_000);
+  assert.equal(world.leaderOf(0), second, "while the first is away");
+  first.start();
+  await clock.advance(4000);
+  assert.equal(world.leaderOf(0), second, "not at once");
+  await clock.advance(8000);
+  assert.equal(world.leaderOf(0), first);
+});
+
+test("a node that was named as the leader stays the leader", async () => {
+  const world = new ClusterWorld({ seed: 1, trouble: 0 });
+  const { clock, nodes } = world;
+  const [first, second] = nodes as [SimNode, SimNode];
+  while (world.leaderOf(0) === undefined) await clock.advance(50);
+  first.shards[0]?.handOff(second.name.id);
+  await clock.advance(60_000);
+  assert.equal(world.leaderOf(0), second);
+});
+
+test("a leader does not hand back to a node that is behind, full or has a wrong clock", async () => {
+  const troubles: ((first: SimNode) => void)[] = [
+    (first) => {
+      first.isWithoutLog = true;
+    },
+    (first) => {
+      first.isDiskFull = true;
+    },
+    (first) => {
+      first.clockOffMs = 3_600_000;
+    },
+  ];
+  for (const trouble of troubles) {
+    const world = new ClusterWorld({ seed: 1, trouble: 0 });
+    const { clock, nodes } = world;
+    const [first] = nodes as [SimNode];
+    while (world.leaderOf(0) === undefined) await clock.advance(50);
+    first.kill();
+    await clock.advance(3000);
+    const second = world.leaderOf(0);
+    first.start();
+    trouble(first);
+    await clock.advance(30_000);
+    assert.equal(world.leaderOf(0), second);
+  }
+});

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { chooseAuth } from "./choose-auth.ts";
-import { clusterProblems } from "./cluster.ts";
+import { clusterProblems, clusterWarnings } from "./cluster.ts";
 import { connectionProblems, connectionWarnings, reachableAddresses } from "./listeners.ts";
 import { rateLimitPairs } from "./rate-limit-settings.ts";
 import type { Config, ProviderConfig, SettingName, Settings } from "./settings.ts";
@@ -45,7 +45,8 @@ export function checkConfig(
         "producerStreamAddr off",
     );
   }
-  warnings.push(...connectionWarnings(settings), ...halfLimits(settings));
+  const ofNetworks = [...connectionWarnings(settings), ...clusterWarnings(settings)];
+  warnings.push(...ofNetworks, ...halfLimits(settings));
   const problems = [
     ...auth.problems,
     ...checkOrder(settings),

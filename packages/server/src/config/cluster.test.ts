@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { clusterMembers, clusterProblems } from "./cluster.ts";
+import { clusterMembers, clusterProblems, clusterWarnings } from "./cluster.ts";
 import type { Settings } from "./settings.ts";
 
 const three = {
@@ -61,6 +61,16 @@ describe("the settings of a cluster", () => {
     assert.match(unknown, /^clusterBootstrap: x is not among clusterMembers \(a, b, c\)/);
     const [short = ""] = clusterProblems({ ...three, etcdElectionMs: 499 });
     assert.match(short, /^etcdElectionMs: has to be 500 or more/);
+  });
+
+  test("warn in production when the log servers are reached without encryption", () => {
+    const urls = "https://10.0.0.1:2379,http://10.0.0.2:2379";
+    assert.match(
+      clusterWarnings({ env: "prod", etcdUrls: urls })[0] ?? "",
+      /^etcdUrls: http sends/,
+    );
+    assert.deepEqual(clusterWarnings({ env: "dev", etcdUrls: urls }), []);
+    assert.deepEqual(clusterWarnings({ env: "prod", etcdUrls: "https://10.0.0.1:2379" }), []);
   });
 
   test("mean nothing without nodes", () => {

@@ -102,3 +102,16 @@ export function clusterProblems(settings: Settings): string[] {
   }
   return problems;
 }
+
+/** What is not safe on a network that others use. */
+export function clusterWarnings({
+  env,
+  etcdUrls,
+}: Pick<Settings, "env" | "etcdUrls">): readonly string[] {
+  const isPlain = etcdUrls.split(",").some((url) => /^http:/i.test(url.trim()));
+  if (env !== "prod" || !isPlain) return [];
+  return [
+    "etcdUrls: http sends every task, and the right to change every task, over the network without encryption; use " +
+      "https, and an etcd that asks its clients for a certificate (--client-cert-auth)",
+  ];
+}

@@ -361,7 +361,7 @@ export const settingTable = defineSettings({
     parser: nodeFile,
     ...unset("none: a certificate that follows from clusterSecret"),
     about:
-      "PEM file with the certificate that this node shows to other nodes and log servers, which must name its host in clusterMembers. Read at the start.",
+      "PEM file with the certificate that this node shows to other nodes and log servers, which must name its host in clusterMembers. Read again when it changes.",
   },
   clusterTlsKeyFile: {
     parser: nodeFile,

@@ -32,7 +32,7 @@ function setup(): Setup {
 test("what a majority has made durable is known from the notes", () => {
   const { notes, hear } = setup();
   assert.equal(notes.majoritySlot, 0);
-  notes.write(100, false);
+  notes.write({ slot: 100, read: 100, isFull: false });
   assert.equal(notes.majoritySlot, 0, "one of three is no majority");
   hear("b", { slot: 40 });
   assert.equal(notes.majoritySlot, 40);
@@ -66,7 +66,7 @@ test("clocks may differ by some seconds", () => {
 
 test("a second server with the same id is noticed, until it is gone", () => {
   const { notes, pass } = setup();
-  notes.read(notes.write(5, false));
+  notes.read(notes.write({ slot: 5, read: 5, isFull: false }));
   for (const odd of ["{", "null", "7", '{"node":7}']) notes.read(odd);
   assert.equal(notes.problem, undefined, "the log servers repeat what this node says");
   notes.read(JSON.stringify({ node: "a", slot: 3, nowMs: 0, instance: 8 }));

@@ -21,6 +21,8 @@ interface Note {
   readonly node: string;
   /** The slot up to which its store is durable. */
   readonly slot: number;
+  /** The slot up to which it has read the log. */
+  readonly read: number;
   /** Its disk has less room than it should. */
   readonly isFull: boolean;
   readonly nowMs: number;
@@ -33,6 +35,7 @@ const clockMsMax = 30_000;
 export class NodeNotes {
   readonly #parts: NodeNotesParts;
   readonly #slots: Map<string, number> = new Map();
+  readonly #read: Map<string, number> = new Map();
   /** When other nodes last reported that their disks have room. */
   readonly #roomy: Map<string, number> = new Map();
   /** How far the clocks of other nodes are ahead of this one, and when that was heard. */
@@ -43,11 +46,11 @@ export class NodeNotes {
     this.#parts = parts;
   }
 
-  /** The note of this node, whose store is durable up to a slot. */
-  write(slot: number, isFull: boolean): string {
+  /** The note of this node. */
+  write(state: Pick<Note, "slot" | "read" | "isFull">): string {
     const { self, clock, instance } = this.#parts;
-    this.#slots.set(self, slot);
-    const note: Note = { node: self, slot, isFull, nowMs: clock.nowMs(), instance };
+    this.#slots.set(self, state.slot);
+    const note: Note = { node: self, ...state, nowMs: clock.nowMs(), instance };
     return JSON.stringify(note);
   }
 
@@ -58,6 +61,7 @@ export class NodeNotes {
     const heardMs = clock.monotonicMs();
     if (note.node !== self) {
       this.#slots.set(note.node, note.slot);
+      this.#read.set(note.node, note.read);
       if (note.isFull) this.#roomy.delete(note.node);
       else this.#roomy.set(note.node, heardMs);
       this.#clocks.set(note.node, { aheadMs: note.nowMs - clock.nowMs(), heardMs });
@@ -78,6 +82,14 @@ export class NodeNotes {
       .map(([node]) => ({ node, slot: this.#slots.get(node) ?? 0 }))
       .sort((one, other) => other.slot - one.slot);
     return first?.node;
+  }
+
+  /** Whether another node follows, has read the log up to this slot, and has room and the right time. */
+  isWell(node: string, slot: number): boolean {
+    const heardMs = this.#roomy.get(node) ?? Number.NEGATIVE_INFINITY;
+    const { aheadMs = 0 } = this.#clocks.get(node) ?? {};
+    const isRight = Math.abs(aheadMs) <= clockMsMax;
+    return this.#isNew(heardMs) && (this.#read.get(node) ?? 0) >= slot && isRight;
   }
 
   /** Why this node should not lead: its clock differs from the clocks of the majority. */

@@ -107,7 +107,10 @@ export interface ReplicaParts {
   readonly shared: SharedLog;
   readonly shard: number;
   readonly self: LeaderName;
-  /** The ids of all nodes. The log is trimmed when a majority of them has what is removed. */
+  /**
+   * The ids of all nodes, the one that should lead first. The log is trimmed when a majority of them has what is
+   * removed.
+   */
   readonly nodes: readonly string[];
   /** 0 for the node that should lead. */
   readonly rank: number;
@@ -131,6 +134,8 @@ const abandonMs = 2000;
 const stopMs = 3000;
 /** The steps between the ranks after a hand-over, as a part of those after a silence. */
 const handOffStep = 0.2;
+/** A leader that took over in an emergency hands back after this many checkpoints at which the first node was well. */
+const calmCheckpoints = 6;
 const notHandedOver = "this node has ended, and the log servers did not answer";
 const abandoned = "the log of this shard is being repaired";
 /** How many checkpoints a note of another node stays valid. */
@@ -171,6 +176,12 @@ export class Replica implements AsyncDisposable {
   #stopLeading: (() => void) | undefined;
   /** The node that should lead next. */
   #handTo: string | undefined;
+  /** Another node has handed over to this one by name: somebody wants it to lead. */
+  #isWanted = false;
+  /** At how many checkpoints in a row the node that should lead instead was well. */
+  #calm = 0;
+  /** The last slot of the log at the checkpoint before. */
+  #readTo = 0;
   /** The epoch that this node has handed over: it leaves the next one to the others. */
   #handedEpoch = 0;
   /** The log should end, without a next leader. */
@@ -340,6 +351,7 @@ export class Replica implements AsyncDisposable {
     // Set first: listeners that are notified of the new leader read its epoch here.
     this.#place = place;
     if (header.type === sharedRecordTypes.handoff) {
+      this.#isWanted = body.toString() === this.#parts.self.id;
       this.#know(undefined);
       if (header.epoch !== this.#handedEpoch) this.#heardMs -= this.#spared(body.toString());
     } else if (header.type === sharedRecordTypes.end) {
@@ -426,6 +438,7 @@ export class Replica implements AsyncDisposable {
     const { shared, shard, clock, follower, self } = this.#parts;
     const { leaseMs, beatMs } = this.#timing;
     this.#candidacy = undefined;
+    this.#calm = 0;
     this.#handTo = undefined;
     this.#isEnding = false;
     this.#become("opening");
@@ -507,7 +520,8 @@ export class Replica implements AsyncDisposable {
     const isAway = ["diverged", "behind", "ended"].includes(this.#role);
     if (isAway || this.#isStopping) return;
     const isFull = await this.#parts.isFull().catch(() => false);
-    shared.notify(this.#notes.write(slot, isFull));
+    const read = this.status.slot;
+    shared.notify(this.#notes.write({ slot, read, isFull }));
     if (this.#role !== "leading") return;
     this.#fullSinceMs = isFull ? (this.#fullSinceMs ?? this.#parts.clock.monotonicMs()) : undefined;
     // Earlier notes may be out of date: disks often fill up together.
@@ -515,6 +529,10 @@ export class Replica implements AsyncDisposable {
       this.#fullSinceMs === undefined ? undefined : this.#notes.nodeWithRoom(this.#fullSinceMs);
     if (roomy !== undefined) {
       this.handOff(roomy);
+      return;
+    }
+    if (this.#isDueToHandBack(read)) {
+      this.handOff(this.#parts.nodes[0]);
       return;
     }
     this.#markWhenDue();
@@ -531,6 +549,19 @@ export class Replica implements AsyncDisposable {
     } catch {
       // Retried with the next checkpoint; other calls report that the log servers do not answer.
     }
+  }
+
+  /**
+   * Whether the node that should lead was well for a while, so that the leaders do not stay where an emergency has put
+   * them. A node that somebody has named as the leader stays the leader.
+   */
+  #isDueToHandBack(slot: number): boolean {
+    const { self, nodes } = this.#parts;
+    const [first = self.id] = nodes;
+    const isWell = first !== self.id && !this.#isWanted && this.#notes.isWell(first, this.#readTo);
+    this.#readTo = slot;
+    this.#calm = isWell ? this.#calm + 1 : 0;
+    return this.#calm > calmCheckpoints;
   }
 
   /** Writes a record up to which the other nodes, too, can make their kvs durable. */

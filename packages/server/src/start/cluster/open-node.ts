@@ -2,9 +2,7 @@
  * Makes a server a node of a cluster: its log server, its replicas, and the broker that opens when a replica
  * leads.
  */
-import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { createSecureContext } from "node:tls";
 import {
   type EngineState,
   FaultError,
@@ -13,17 +11,15 @@ import {
   replicaTimingOf,
   type SharedLog,
 } from "@codeq/engine";
-import { clusterCertificate } from "../../cluster/cluster-certificates.ts";
 import {
   ClusterNode,
   type ControlOpening,
   type ReplicaOpening,
 } from "../../cluster/cluster-node.ts";
 import { ControlReplica } from "../../cluster/control-replica.ts";
-import type { EtcdTlsFiles } from "../../cluster/etcd-arguments.ts";
 import { EtcdProcess } from "../../cluster/etcd-process.ts";
 import { findEtcd } from "../../cluster/etcd-program.ts";
-import { hostAndPort, type PeerTls } from "../../cluster/peers.ts";
+import type { PeerTls } from "../../cluster/peers.ts";
 import {
   controlNumber,
   type OpenedShard,
@@ -47,6 +43,7 @@ import { hasReplica, openReplica, type ReplicaStorage } from "../open-data-dir.t
 import { openShard, openStore, type ShardParts } from "../shards/open-shard.ts";
 import { logsToBegin } from "./cluster-data.ts";
 import { addressAbove, clientUrl, etcdPorts, Logs } from "./cluster-logs.ts";
+import { readClusterTls, tlsFiles, watchClusterTls, writeTls } from "./cluster-tls.ts";
 import { replicaFiles, replicaName } from "./replica-files.ts";
 
 export interface NodeParts extends ShardParts {
@@ -59,7 +56,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
   await assertWithoutTasks(store, config);
   const nodes = clusterMembers(config);
   const self = nodes.find(({ id }) => id === config.nodeId) as NamedNode;
-  const tls = await readTls(config, self);
+  const tls = await readClusterTls(config, self);
   const others = nodes.filter(({ id }) => id !== self.id);
   await assertSameSecret(others, tls, clock);
   await using opening = new OpenedParts();
@@ -85,6 +82,12 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
       openControl: (opening) => openControl(parts, self, opening),
     }),
   );
+  opening.use(
+    watchClusterTls(parts, (renewed) => {
+      logs.etcd.useTls(renewed);
+      node.useTls(renewed);
+    }),
+  );
   const opened = opening.keep();
   return {
     links: node.links,
@@ -107,58 +110,6 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
     repair: (wanted, shard) => node.repair(wanted, shard),
     scrape: () => node.scrape(),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
-  };
-}
-
-/** Files of the user, or a certificate that follows from the secret. */
-async function readTls(config: Config, self: NamedNode): Promise<PeerTls> {
-  const files = tlsFiles(config);
-  if (files === undefined) {
-    const hosts = [...new Set([hostAndPort(self.address).host, "localhost", "127.0.0.1"])];
-    const { cert, key, ca } = clusterCertificate(config.clusterSecret, self.id, hosts);
-    return { cert: Buffer.from(cert), key: Buffer.from(key), ca: Buffer.from(ca) };
-  }
-  try {
-    const [cert, key, ca] = [
-      await readFile(files.certFile),
-      await readFile(files.keyFile),
-      await readFile(files.caFile),
-    ];
-    createSecureContext({ cert, key, ca });
-    return { cert, key, ca };
-  } catch (error) {
-    const text = `TLS between nodes cannot be used: ${(error as Error).message}`;
-    const advice = "Check clusterTlsCertFile, clusterTlsKeyFile and clusterTlsCaFile";
-    throw new FaultError("format", `${text}. ${advice}.`);
-  }
-}
-
-/** Paths of the user's files; undefined for none. */
-function tlsFiles({
-  clusterTlsCertFile,
-  clusterTlsKeyFile,
-  clusterTlsCaFile,
-}: Config): EtcdTlsFiles | undefined {
-  if (clusterTlsCertFile === "") return undefined;
-  return {
-    certFile: resolve(clusterTlsCertFile),
-    keyFile: resolve(clusterTlsKeyFile),
-    caFile: resolve(clusterTlsCaFile),
-  };
-}
-
-/** etcd reads files only. */
-async function writeTls(directory: string, tls: PeerTls): Promise<EtcdTlsFiles> {
-  const write = async (name: string, bytes: Buffer): Promise<string> => {
-    const path = resolve(directory, name);
-    await writeFile(path, bytes, { mode: 0o600 });
-    return path;
-  };
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  return {
-    certFile: await write("cert.pem", tls.cert),
-    keyFile: await write("key.pem", tls.key),
-    caFile: await write("ca.pem", tls.ca),
   };
 }
 
@@ -229,7 +180,7 @@ function whyNotBegin(config: Config): string | undefined {
 async function openReplicatedShard(
   parts: NodeParts,
   self: NamedNode,
-  { shard, shared, rank, onChange, copy }: ReplicaOpening,
+  { shard, shared, nodes, onChange, copy }: ReplicaOpening,
 ): Promise<ReplicatedShard> {
   const { config, clock, logger, defer } = parts;
   const storage = await openReplica(config, replicaName(shard));
@@ -241,8 +192,8 @@ async function openReplicatedShard(
       shared,
       kv: storage.kv,
       self,
-      nodes: clusterMembers(config).map(({ id }) => id),
-      rank,
+      nodes,
+      rank: nodes.indexOf(self.id),
       clock,
       drawWriter: drawId,
       timing: replicaTimingOf(config.etcdElectionMs),
@@ -264,7 +215,7 @@ async function openReplicatedShard(
 async function openControl(
   parts: NodeParts,
   self: NamedNode,
-  { shared, rank, onChange, onWritten, copy }: ControlOpening,
+  { shared, nodes, onChange, onWritten, copy }: ControlOpening,
 ): Promise<ControlReplica> {
   const { config, clock, defer } = parts;
   const storage = await openReplica(config, replicaName(controlNumber));
@@ -275,8 +226,8 @@ async function openControl(
       shared,
       kv,
       self,
-      nodes: clusterMembers(config).map(({ id }) => id),
-      rank,
+      nodes,
+      rank: nodes.indexOf(self.id),
       clock,
       drawWriter: drawId,
       timing: replicaTimingOf(config.etcdElectionMs),

@@ -74,7 +74,7 @@ const homeTimeoutMs = 1000;
 const nextAfterMs = 200;
 
 export class EtcdClient {
-  readonly #options: Pick<GrpcChannelOptions, "tls" | "clock">;
+  #options: Pick<GrpcChannelOptions, "tls" | "clock">;
   readonly #channels: readonly GrpcChannel[];
   readonly #clock: EngineClock;
   /** The member in use. */
@@ -86,6 +86,12 @@ export class EtcdClient {
     this.#options = { tls, clock };
     this.#channels = urls.map((url) => new GrpcChannel({ url, tls, clock }));
     this.#clock = clock;
+  }
+
+  /** For connections from now on. */
+  useTls(tls: GrpcTls): void {
+    this.#options = { ...this.#options, tls };
+    for (const channel of this.#channels) channel.useTls(tls);
   }
 
   /** The URL of the member in use. */

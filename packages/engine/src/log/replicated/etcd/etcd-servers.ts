@@ -96,6 +96,11 @@ export class EtcdServers implements AsyncDisposable {
     this.#space = new EtcdSpace(this.#client);
   }
 
+  /** For connections from now on. */
+  useTls(tls: GrpcTls): void {
+    this.#client.useTls(tls);
+  }
+
   /** The URL of the member in use. */
   get url(): string {
     return this.#client.url;

@@ -61,12 +61,19 @@ const prefixBytes = 5;
 export class GrpcChannel {
   readonly url: string;
   readonly #options: GrpcChannelOptions;
+  #tls: GrpcTls | undefined;
   #session: ClientHttp2Session | undefined;
   #calls = 0;
 
   constructor(options: GrpcChannelOptions) {
     this.#options = options;
+    this.#tls = options.tls;
     this.url = options.url;
+  }
+
+  /** For connections from now on. */
+  useTls(tls: GrpcTls): void {
+    this.#tls = tls;
   }
 
   call<Request, Response>(
@@ -165,7 +172,8 @@ export class GrpcChannel {
   #connected(): ClientHttp2Session {
     const current = this.#session;
     if (current !== undefined && !current.closed && !current.destroyed) return current;
-    const { clock, tls, url } = this.#options;
+    const { clock, url } = this.#options;
+    const tls = this.#tls;
     const session = connect(url, {
       ...tls,
       ...(tls === undefined ? {} : { minVersion: "TLSv1.3" as const }),
