@@ -52,7 +52,7 @@ const kinds = {
 } as const;
 const nothing = new Uint8Array(0);
 /** Connections that have not shown yet that they belong to the cluster. */
-const strangersMax = 128;
+const unauthenticatedMax = 128;
 const handshakeMsMax = 5000;
 
 export class Peers implements AsyncDisposable {
@@ -62,7 +62,7 @@ export class Peers implements AsyncDisposable {
   readonly #served: Set<PeerSocket> = new Set();
   readonly #warnings: SpacedWarnings;
   /** Connections of which it is not known whether they belong to the cluster, oldest first. */
-  readonly #strangers: Map<string, Socket> = new Map();
+  readonly #unauthenticated: Map<string, Socket> = new Map();
   #tls: PeerTls | undefined;
 
   constructor(parts: PeersParts) {
@@ -81,17 +81,17 @@ export class Peers implements AsyncDisposable {
     }
   }
 
-  /** Strangers cannot keep nodes out: of too many, the one that has shown nothing for the longest time gives way. */
+  /** Unauthenticated clients cannot keep nodes out: of too many connections, the oldest is closed. */
   #meet(socket: Socket): void {
     const name = endOf(socket);
-    this.#strangers.set(name, socket);
+    this.#unauthenticated.set(name, socket);
     socket.once("close", () => {
-      if (this.#strangers.get(name) === socket) this.#strangers.delete(name);
+      if (this.#unauthenticated.get(name) === socket) this.#unauthenticated.delete(name);
     });
-    if (this.#strangers.size <= strangersMax) return;
-    const [oldest = ""] = this.#strangers.keys();
-    this.#strangers.get(oldest)?.destroy();
-    this.#strangers.delete(oldest);
+    if (this.#unauthenticated.size <= unauthenticatedMax) return;
+    const [oldest = ""] = this.#unauthenticated.keys();
+    this.#unauthenticated.get(oldest)?.destroy();
+    this.#unauthenticated.delete(oldest);
   }
 
   /** Rejects when this process cannot listen on the address. */
@@ -183,7 +183,7 @@ export class Peers implements AsyncDisposable {
       ...this.#parts,
       socket,
       isCaller: false,
-      onOpen: () => void this.#strangers.delete(endOf(socket)),
+      onOpen: () => void this.#unauthenticated.delete(endOf(socket)),
       onFrame: (kind, channel, body) => {
         if (kind === kinds.open)
           this.#unlessDamaged(peer, () => this.#answer(peer, hostings, channel, body));

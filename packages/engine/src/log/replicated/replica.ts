@@ -132,6 +132,8 @@ const afterFailureMs = 5000;
 const abandonMs = 2000;
 /** How long a node that ends waits for a log that does not answer. */
 const stopMs = 3000;
+/** A follower of a busy log reads it this often. */
+const readGapMs = 10;
 /** The steps between the ranks after a hand-over, as a part of those after a silence. */
 const handOffStep = 0.2;
 /** A leader that took over in an emergency hands back after this many checkpoints at which the first node was well. */
@@ -162,6 +164,10 @@ export class Replica implements AsyncDisposable {
   /** The log is considered lost. */
   #isAbandoned = false;
   #wake: () => void = () => {};
+  /** When it last began to read the log. */
+  #readMs = Number.NEGATIVE_INFINITY;
+  /** There are records that came after that. */
+  #hasNews = false;
   #leaderLog: LeaderLog | undefined;
   #leading: Leading | undefined;
   /** The place of the last record that this node, as the leader, wrote only to have the log trimmed. */
@@ -176,7 +182,7 @@ export class Replica implements AsyncDisposable {
   #stopLeading: (() => void) | undefined;
   /** The node that should lead next. */
   #handTo: string | undefined;
-  /** Another node has handed over to this one by name: somebody wants it to lead. */
+  /** Another node has handed over to this one by name: an operator wants it to lead. */
   #isWanted = false;
   /** At how many checkpoints in a row the node that should lead instead was well. */
   #calm = 0;
@@ -282,7 +288,7 @@ export class Replica implements AsyncDisposable {
         }
         if (this.#hasTakenOver) await this.#lead();
         else if (this.#isSilent && this.#notes.clockProblem === undefined) await this.#campaign();
-        else await this.#pause(Math.min(this.#untilSilentMs || Infinity, this.#timing.pollMs));
+        else await this.#pause(this.#restMs);
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
         if (await this.#isOver(error)) return;
@@ -321,6 +327,8 @@ export class Replica implements AsyncDisposable {
   async #drain(): Promise<void> {
     const { shared, clock } = this.#parts;
     const startedMs = clock.monotonicMs();
+    this.#readMs = startedMs;
+    this.#hasNews = false;
     let isLed = false;
     for (;;) {
       const records = await shared.read(this.#place.slot + 1);
@@ -392,6 +400,17 @@ export class Replica implements AsyncDisposable {
 
   get #isSilent(): boolean {
     return this.#untilSilentMs === 0;
+  }
+
+  /** How long a node that has read everything rests before it looks again, also without news. */
+  get #restMs(): number {
+    if (this.#hasNews) return this.#gapMs;
+    return Math.min(this.#untilSilentMs || Number.POSITIVE_INFINITY, this.#timing.pollMs);
+  }
+
+  /** Records that come one after the other are read together. */
+  get #gapMs(): number {
+    return Math.max(0, this.#readMs + readGapMs - this.#parts.clock.monotonicMs());
   }
 
   /** How long it takes until this node stops waiting for the leader, if it hears nothing. */
@@ -496,7 +515,9 @@ export class Replica implements AsyncDisposable {
   /** Another node has written records, or sent a note. */
   #heard(text: string): void {
     if (text === "") {
-      this.#wake();
+      if (this.#hasNews) return;
+      this.#hasNews = true;
+      void this.#parts.clock.after(this.#gapMs, () => this.#wake());
       return;
     }
     this.#notes.read(text);
@@ -553,7 +574,7 @@ export class Replica implements AsyncDisposable {
 
   /**
    * Whether the node that should lead was well for a while, so that the leaders do not stay where an emergency has put
-   * them. A node that somebody has named as the leader stays the leader.
+   * them. A node that an operator has named as the leader stays the leader.
    */
   #isDueToHandBack(slot: number): boolean {
     const { self, nodes } = this.#parts;

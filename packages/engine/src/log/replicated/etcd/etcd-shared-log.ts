@@ -227,14 +227,18 @@ export class EtcdSharedLog implements SharedLog {
       again();
       return;
     }
-    const isNew = ({ kv }: messages.Event): boolean =>
-      kv !== undefined && this.#parts.keys.isHead(kv.key);
+    const { keys } = this.#parts;
     // A watch does not report the records that came before it began.
-    if (created || events.some(isNew)) this.onNotice("");
+    let isNew = created;
     for (const { kv } of events) {
       if (kv === undefined || kv.value.length === 0) continue;
-      if (this.#parts.keys.isNote(kv.key)) this.onNotice(textOf(kv.value));
+      if (keys.isNote(kv.key)) this.onNotice(textOf(kv.value));
+      if (!keys.isHead(kv.key)) continue;
+      isNew = true;
+      // The server that is read may be another one, which is behind.
+      this.#headSeen = Math.max(this.#headSeen, slotIn(kv.value));
     }
+    if (isNew) this.onNotice("");
   }
 
   /** Reads that a majority answers. */
