@@ -186,7 +186,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: schedules,
     from: 'store.state === "open" ? this.#afterEnd(entry, state) : undefined',
     to: "this.#afterEnd(entry, state)",
-    seed: 1135,
+    seed: 316,
     says: /schedule \S+: /,
   },
 ];
