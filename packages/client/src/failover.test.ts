@@ -51,7 +51,26 @@ const breaking: Answer = () => {
   return Promise.resolve(new Response(body));
 };
 
+const leaderless: Answer = () => {
+  const headers = { "codeq-error": "no_leader" };
+  const body = { error: "no node is the leader" };
+  return Promise.resolve(Response.json(body, { status: 503, headers }));
+};
+
 describe("servers by turns", () => {
+  test("one that cannot reach the leader is followed by the next, also for changes", async () => {
+    const { asked, ask } = setup(leaderless, ok);
+    await ask({ method: "POST", body: "{}" });
+    await ask({ method: "POST", body: "{}" });
+    assert.deepEqual(asked, [0, 1, 1]);
+  });
+
+  test("none of which reaches the leader are each asked once", async () => {
+    const { asked, ask } = setup(leaderless, leaderless);
+    await assert.rejects(ask({ method: "POST", body: "{}" }), { code: "no_leader" });
+    assert.deepEqual(asked, [0, 1]);
+  });
+
   test("one that answers is asked again", async () => {
     const { asked, ask } = setup(ok, ok);
     await ask();

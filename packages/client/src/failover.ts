@@ -11,8 +11,8 @@ interface FailoverRequest {
 }
 
 /**
- * What a failure means. `answered`: the server has decided. `unsent`: the request cannot have arrived.
- * `lost`: it may have arrived.
+ * What a failure means. `answered`: the server has decided. `unsent`: the request has certainly changed nothing, and
+ * another server may do better. `lost`: it may have arrived.
  */
 export type Failure = "answered" | "unsent" | "lost";
 

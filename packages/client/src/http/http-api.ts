@@ -122,7 +122,10 @@ export class HttpApi {
 
 /** Whether a server has answered, by what a request of `HttpApi` threw. */
 export function failureOf(error: unknown): Failure {
-  if (!(error instanceof CodeqError) || error.code !== "unavailable") return "answered";
+  if (!(error instanceof CodeqError)) return "answered";
+  // A node that is cut off from the leader; another one may reach it.
+  if (error.code === "no_leader") return "unsent";
+  if (error.code !== "unavailable") return "answered";
   const { cause } = error;
   return cause instanceof NoAnswerError && !cause.mayHaveArrived ? "unsent" : "lost";
 }
