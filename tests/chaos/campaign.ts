@@ -13,7 +13,7 @@ import { Ledger, type Shown } from "./ledger.ts";
 import { ask, Load } from "./load.ts";
 import type { Network } from "./network.ts";
 import { differences } from "./replicas.ts";
-import { shownBy } from "./shown.ts";
+import { shownBy, withoutAnswer } from "./shown.ts";
 
 export interface CampaignOptions {
   readonly network: Network;
@@ -255,15 +255,23 @@ class Campaign {
   }
 
   #show(node: string, id: string): Promise<Shown | undefined> {
-    return shownBy((path) => ask(`${this.#parts.fleet.url(node)}/v1/codeq${path}`), id);
+    const url = `${this.#parts.fleet.url(node)}/v1/codeq`;
+    return shownBy((path) => ask(url + path), id);
   }
 
   async #compare(): Promise<void> {
     const { fleet, shards } = this.#parts;
     const ids = [...this.ledger.tasks.keys()];
+    const endMs = performance.now() + patienceMs;
     for (const [at, id] of ids.entries()) {
       const node = nodeNames[at % nodeNames.length] as string;
-      this.ledger.compare(id, await this.#show(node, id), node);
+      let shown = await this.#show(node, id);
+      // A leader may change at any time, also after the last fault.
+      while (shown === withoutAnswer && performance.now() < endMs) {
+        await pause(pollMs);
+        shown = await this.#show(node, id);
+      }
+      this.ledger.compare(id, shown, node);
     }
     for (const node of nodeNames) {
       const code = await fleet.stop(node);

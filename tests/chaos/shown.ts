@@ -11,7 +11,7 @@ type AskNode = (path: string) => Promise<Reply | undefined>;
  */
 export async function shownBy(ask: AskNode, id: string): Promise<Shown | undefined> {
   const reply = await ask(`/tasks/${id}/result`);
-  if (reply === undefined) return withoutAnswer;
+  if (reply === undefined || reply.status >= 500) return withoutAnswer;
   if (reply.status === 404) return await unfinished(ask, id);
   const { result, task } = reply.json as {
     readonly result?: { readonly status: string; readonly result?: { readonly by?: number } };
@@ -23,11 +23,12 @@ export async function shownBy(ask: AskNode, id: string): Promise<Shown | undefin
   };
 }
 
-const withoutAnswer: Shown = { status: "without an answer", by: undefined };
+/** Nobody answers, or the shard of the task has no leader at the moment: the node says nothing about the task. */
+export const withoutAnswer: Shown = { status: "without an answer", by: undefined };
 
 async function unfinished(ask: AskNode, id: string): Promise<Shown | undefined> {
   const reply = await ask(`/tasks/${id}`);
-  if (reply === undefined) return withoutAnswer;
+  if (reply === undefined || reply.status >= 500) return withoutAnswer;
   if (reply.status === 404) return undefined;
   const { status = String(reply.status) } = reply.json as { readonly status?: string };
   return { status, by: undefined };

@@ -473,8 +473,9 @@ function dial(
   socket.once("connect", () => {
     isReached = true;
   });
-  socket.once("error", ({ message }) => {
-    if (isReached) onRefused(message);
+  socket.once("error", ({ code, message }: NodeJS.ErrnoException) => {
+    // A connection that is lost says nothing about certificates.
+    if (isReached && code !== "EPIPE" && code !== "ECONNRESET") onRefused(message);
   });
   return socket;
 }
