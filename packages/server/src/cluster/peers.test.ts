@@ -213,6 +213,16 @@ function tlsOf(issuer: TestCertificate, address = "127.0.0.1"): PeerTls {
   return { cert: Buffer.from(own.cert), key: Buffer.from(own.key), ca: Buffer.from(ca.cert) };
 }
 
+/** Resolves when the shard answers; a slow machine may be too late for a connection, which is then made again. */
+async function reach(peers: Peers, port: number): Promise<void> {
+  for (;;) {
+    const caller = new Heard();
+    peers.dial(leader(port), 1, caller);
+    await Promise.race([caller.count(1), caller.ended]);
+    if (caller.messages.length > 0) return;
+  }
+}
+
 describe("nodes with certificates", () => {
   test("talk to each other, and nobody can read it on the way", async () => {
     await using called = await setup(secret, tlsOf(ca));
@@ -262,28 +272,19 @@ describe("nodes with certificates", () => {
     assert.deepEqual(second.messages, ["hello"]);
   });
 
-  test("get in however many connections strangers hold open", async () => {
+  test("get in however many connections unauthenticated clients hold open", async () => {
     await using called = await setup(secret, tlsOf(ca));
-    await using calling = await setup(secret, tlsOf(ca));
-    const held = new Heard();
-    calling.peers.dial(leader(called.port), 1, held).take(bytes("before"));
-    await held.count(1);
-    const strangers = Array.from({ length: 300 }, () => connect(called.port, "127.0.0.1"));
-    const given = new Set<Socket>();
-    for (const socket of strangers) {
-      socket.on("error", () => {});
-      socket.once("close", () => given.add(socket));
-    }
-    await Promise.all(strangers.map((socket) => once(socket, "connect")));
+    await using before = await setup(secret, tlsOf(ca));
+    await reach(before.peers, called.port);
+    const clients = Array.from({ length: 300 }, () => connect(called.port, "127.0.0.1"));
+    const closed = Promise.all(clients.slice(0, 100).map((socket) => once(socket, "close")));
+    for (const socket of clients) socket.on("error", () => {});
+    await Promise.all(clients.map((socket) => once(socket, "connect")));
+    await closed;
     await using late = await setup(secret, tlsOf(ca));
-    const caller = new Heard();
-    late.peers.dial(leader(called.port), 1, caller);
-    await caller.count(1);
-    assert.ok(given.size >= 300 - 128, "the oldest have given way");
-    const again = new Heard();
-    calling.peers.dial(leader(called.port), 1, again);
-    await again.count(1);
-    for (const socket of strangers) socket.destroy();
+    await reach(late.peers, called.port);
+    await reach(before.peers, called.port);
+    for (const socket of clients) socket.destroy();
   });
 
   test("refuse a node with a certificate and another secret", async () => {
