@@ -43,7 +43,7 @@ export interface CreatedBackup {
 }
 
 /** A batch as it is now. */
-export interface Batch {
+export interface BatchProgress {
   readonly id: string;
   /** `open` takes members, `sealed` waits for them, `released`: the callback was released, `failed`: a member failed and the callback is a dead letter, `cancelled`, or `expired`: the batch was not sealed in time. */
   readonly phase: "open" | "sealed" | "released" | "failed" | "cancelled" | "expired";

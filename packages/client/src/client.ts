@@ -5,6 +5,14 @@ import { textOf } from "@codeq/protocol/wire";
 import { Admin } from "./admin/admin.ts";
 import { type AskApi, call } from "./api-calls.ts";
 import { artifactsOf, uploadArtifact } from "./artifact.ts";
+import {
+  type Batch,
+  type BatchHandle,
+  type BatchItems,
+  type BatchOptions,
+  batchOf,
+  createBatch,
+} from "./batches/batch.ts";
 import { CodeqError } from "./codeq-error.ts";
 import type { TokenSource } from "./connection.ts";
 import { type Duration, toMs } from "./duration.ts";
@@ -209,6 +217,31 @@ export class Client implements AsyncDisposable {
     const runs = outcomes.flatMap((outcome) => (outcome.ok ? [outcome.run] : []));
     if (runs.length < outcomes.length) throw new EnqueueManyError(outcomes);
     return runs;
+  }
+
+  /**
+   * Creates many tasks and one callback, which the server holds until all of them have ended. With members, the batch
+   * is sealed; without, add members to the batch and seal it.
+   *
+   * ```ts
+   * const batch = await client.batch({ callback: report, input: { month: "May" } }, [
+   *   [resize, { image: "cat.png", width: 320 }],
+   *   [resize, { image: "dog.png", width: 320 }],
+   * ]);
+   * console.log(await batch.callback.result());
+   * ```
+   */
+  batch<Input, Output, const Inputs extends readonly unknown[]>(
+    options: BatchOptions<Input, Output>,
+    members?: BatchItems<Inputs>,
+  ): Promise<Batch<Output>> {
+    const { id = this.#runtime.uniqueId().replaceAll(/[^A-Za-z0-9]/g, "0") } = options;
+    return createBatch(this, this.#api, { ...options, id }, members as never);
+  }
+
+  /** A batch that was created before, for example the batch of a handler: `client.batchById(ctx.batch.id)`. */
+  batchById(id: string): BatchHandle {
+    return batchOf(this, this.#api, id);
   }
 
   /** A task that was enqueued before, by its id. */

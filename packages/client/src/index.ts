@@ -19,8 +19,8 @@ export type {
   ApiKeyOptions,
   Artifact,
   AuditRecord,
-  Batch,
   BatchMember,
+  BatchProgress,
   BulkJob,
   BulkOptions,
   BulkOutcome,
@@ -63,6 +63,7 @@ export type {
   WorkerExplanation,
 } from "./api-types.ts";
 export type { ArtifactContent, RunArtifact } from "./artifact.ts";
+export type { Batch, BatchHandle, BatchItems, BatchOptions } from "./batches/batch.ts";
 export {
   type Client,
   type ClientOptions,

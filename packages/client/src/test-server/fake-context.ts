@@ -41,6 +41,7 @@ export function fakeContext(
     tags: [],
     replayOf: "",
     schedule: undefined,
+    batch: undefined,
     priority: 0,
     createdAt: new Date(0),
     fencingToken: 1,

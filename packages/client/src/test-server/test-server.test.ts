@@ -431,3 +431,33 @@ test("a schedule is paused, resumed, run, backfilled, explained and previewed", 
   await schedules.delete("hourly");
   await assert.rejects(schedules.get("hourly"), { code: "schedule_not_found" });
 });
+
+test("the callback of a batch runs when its members have ended, and reads their results", async () => {
+  await using server = await testServer();
+  const { client } = server;
+  const half = task<number, { half: number }>("half");
+  const total = task<{ of: string }, { sum: number; succeeded: number }>("total");
+  client.worker([
+    half.handle((n) => ({ half: n / 2 })),
+    total.handle(async (_, ctx) => {
+      let sum = 0;
+      const batch = client.batchById(ctx.batch?.id ?? "");
+      for await (const { result } of batch.results()) sum += (result as { half: number }).half;
+      return { sum, succeeded: ctx.batch?.ended?.succeeded ?? 0 };
+    }),
+  ]);
+  const options = { callback: total, input: { of: "numbers" } };
+  const batch = await client.batch(options, [
+    [half, 1],
+    [half, 2],
+  ]);
+  await server.runUntilIdle();
+  assert.deepEqual(await batch.callback.result(), { sum: 1.5, succeeded: 2 });
+  const { phase, total: members, succeeded } = await batch.progress();
+  assert.deepEqual([phase, members, succeeded], ["released", 2, 2]);
+  const open = await client.batch(options);
+  await open.addMany(half, [{ input: 3 }, { input: 4 }]);
+  assert.equal((await open.progress()).phase, "open");
+  assert.equal((await open.cancel()).phase, "cancelled");
+  await assert.rejects(open.add(half, 5), { code: "batch_sealed" });
+});

@@ -107,6 +107,7 @@ class AttemptContext implements TaskContext {
   readonly replayOf: string;
   readonly schedule: TaskContext["schedule"];
   readonly fencingToken: number;
+  readonly batch: TaskContext["batch"];
   readonly trace: TraceContext | undefined;
   readonly progress: TaskContext["progress"];
   readonly log: TaskContext["log"];
@@ -124,6 +125,7 @@ class AttemptContext implements TaskContext {
     this.replayOf = attempt.task.replayOf;
     const { scheduleId: id, scheduledForMs } = attempt.task;
     this.schedule = id === "" ? undefined : { id, scheduledFor: new Date(Number(scheduledForMs)) };
+    this.batch = batchIn(attempt.task);
     this.fencingToken = Number(attempt.leaseToken);
     this.trace = attempt.trace;
     this.progress = (fraction, note) => {
@@ -159,4 +161,16 @@ class AttemptContext implements TaskContext {
   get signal(): AbortSignal {
     return this.#attempt.signal;
   }
+}
+
+function batchIn(of: Attempt["task"]): TaskContext["batch"] {
+  if (of.batchId === "") return undefined;
+  if (!of.isBatchCallback) return { id: of.batchId };
+  const [succeeded, failed, cancelled] = [of.batchSucceeded, of.batchFailed, of.batchCancelled];
+  const ended = {
+    succeeded: Number(succeeded),
+    failed: Number(failed),
+    cancelled: Number(cancelled),
+  };
+  return { id: of.batchId, ended };
 }

@@ -26,6 +26,20 @@ export interface TaskContext {
   readonly replayOf: string;
   /** The schedule that created the task, and the instant that it was created for; undefined for other tasks. */
   readonly schedule: { readonly id: string; readonly scheduledFor: Date } | undefined;
+  /**
+   * The batch that the task belongs to; undefined for other tasks. The callback of a batch has `ended`: how the
+   * members ended.
+   */
+  readonly batch:
+    | {
+        readonly id: string;
+        readonly ended?: {
+          readonly succeeded: number;
+          readonly failed: number;
+          readonly cancelled: number;
+        };
+      }
+    | undefined;
   /** 0 to 9, as it was enqueued. */
   readonly priority: number;
   /** When the server took the task, by its clock. */

@@ -156,7 +156,7 @@ export const client = {
   TopicPolicy,
   Topic,
   CreatedBackup: Backup,
-  Batch,
+  BatchProgress: Batch,
   BatchMember,
   QueueDetails,
   QueueOverview,

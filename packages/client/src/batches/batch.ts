@@ -1,0 +1,150 @@
+/** Many tasks and one callback, which the server holds until they have ended: `client.batch`. */
+import { type AskApi, call } from "../api-calls.ts";
+import type { BatchMember, BatchProgress } from "../api-types.ts";
+import type { EnqueueItem } from "../client.ts";
+import { type Duration, toMs, toSeconds } from "../duration.ts";
+import {
+  type EnqueueArguments,
+  type EnqueueOptions,
+  payloadOf,
+} from "../producer/enqueue-options.ts";
+import type { Run } from "../producer/run.ts";
+import { definitionOf, type TaskType } from "../task.ts";
+
+/** The callback of a batch, and when it runs. */
+export interface BatchOptions<Input, Output> {
+  /** The task that runs when the members have ended. */
+  readonly callback: TaskType<Input, Output>;
+  /** The input of that task. */
+  readonly input: NoInfer<Input>;
+  /** 1 to 128 characters; the same id and options again give the same batch. Default: a new id. */
+  readonly id?: string | undefined;
+  /**
+   * `success` (default): the callback runs when every member succeeded, and becomes a dead letter when one did not.
+   * `end`: the callback runs when every member has ended.
+   */
+  readonly on?: "success" | "end" | undefined;
+  /** The first failure seals the batch and cancels the members that have not ended. */
+  readonly failFast?: boolean | undefined;
+  /** How long the batch may stay open, in whole seconds; then it expires. Default: `"24h"`. */
+  readonly openFor?: Duration | undefined;
+  /** 0 to 9, higher first. Default: the priority of the task. */
+  readonly priority?: number | undefined;
+  /** Attempts of the callback. Default: the number of the task. */
+  readonly maxAttempts?: number | undefined;
+  /** Labels of the callback. */
+  readonly tags?: readonly string[] | undefined;
+  /** The server posts the result of the callback there. */
+  readonly webhook?: string | undefined;
+}
+
+/** Members of several kinds: a task and its input each. */
+export type BatchItems<Inputs extends readonly unknown[]> = {
+  readonly [At in keyof Inputs]: readonly [TaskType<Inputs[At], unknown>, NoInfer<Inputs[At]>];
+};
+
+/** A batch, by its id. It is made by `client.batchById`. */
+export interface BatchHandle {
+  readonly id: string;
+  /** Adds a task. Rejects with `batch_sealed` when the batch takes no more members. */
+  add<Input, Output>(
+    task: TaskType<Input, Output>,
+    ...args: EnqueueArguments<NoInfer<Input>>
+  ): Promise<Run<Output>>;
+  /** Adds several tasks of one kind, in the order of the items. */
+  addMany<Input, Output>(
+    task: TaskType<Input, Output>,
+    items: readonly EnqueueItem<NoInfer<Input>>[],
+  ): Promise<Run<Output>[]>;
+  /** No more members: the callback runs when those that were added have ended. */
+  seal(): Promise<BatchProgress>;
+  /** How many members there are, and how they ended. */
+  progress(): Promise<BatchProgress>;
+  /** The members with their results, page by page, until the callback is deleted. */
+  results(options?: {
+    readonly failed?: boolean | undefined;
+  }): AsyncGenerator<BatchMember, void, undefined>;
+  /** Cancels the callback and, in the background, the members that have not ended. */
+  cancel(): Promise<BatchProgress>;
+}
+
+/** A batch that was created here. */
+export interface Batch<Output> extends BatchHandle {
+  /** The task that runs at the end; its result can be awaited at once. */
+  readonly callback: Run<Output>;
+}
+
+/** What a batch needs of its client. */
+export interface BatchClient {
+  enqueue<Input, Output>(
+    task: TaskType<Input, Output>,
+    ...args: EnqueueArguments<NoInfer<Input>>
+  ): Promise<Run<Output>>;
+  enqueueMany<Input, Output>(
+    task: TaskType<Input, Output>,
+    items: readonly EnqueueItem<NoInfer<Input>>[],
+  ): Promise<Run<Output>[]>;
+  run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output>;
+}
+
+export async function createBatch<Input, Output>(
+  client: BatchClient,
+  api: AskApi,
+  { id, ...options }: BatchOptions<Input, Output> & { readonly id: string },
+  members: readonly (readonly [TaskType<unknown, unknown>, unknown])[] | undefined,
+): Promise<Batch<Output>> {
+  const { callback, input, on, failFast, openFor, webhook, tags } = options;
+  const definition = definitionOf(callback);
+  const { priority = definition.priority, maxAttempts = definition.maxAttempts } = options;
+  const payload = JSON.parse(await payloadOf(definition, input));
+  const openSeconds = openFor === undefined ? undefined : toSeconds(toMs(openFor, "openFor"));
+  const body = {
+    command: definition.name,
+    payload,
+    ...given({ on, failFast, openSeconds, webhook, tags, priority, maxAttempts }),
+  };
+  const { callbackId } = await call(api, "PUT /batches/:id", { params: { id }, body });
+  const batch = { ...batchOf(client, api, id), callback: client.run(callback, callbackId) };
+  if (members !== undefined) {
+    await Promise.all(members.map(([task, each]) => batch.add(task, each)));
+    await batch.seal();
+  }
+  return batch;
+}
+
+/** Without what is undefined. */
+function given<Fields extends object>(
+  fields: Fields,
+): { [Name in keyof Fields]?: NonNullable<Fields[Name]> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [Name in keyof Fields]?: NonNullable<Fields[Name]> };
+}
+
+export function batchOf(client: BatchClient, api: AskApi, id: string): BatchHandle {
+  const params = { id };
+  return {
+    id,
+    add: (task, ...[input, options]) =>
+      (client.enqueue as (...all: unknown[]) => ReturnType<BatchHandle["add"]>)(task, input, {
+        ...(options as EnqueueOptions | undefined),
+        batch: id,
+      }) as never,
+    addMany: (task, items) =>
+      client.enqueueMany(
+        task,
+        items.map((item) => ({ ...item, batch: id })),
+      ),
+    seal: () => call(api, "POST /batches/:id/seal", { params }),
+    progress: () => call(api, "GET /batches/:id", { params }),
+    cancel: () => call(api, "POST /batches/:id/cancel", { params }),
+    results: async function* ({ failed = false } = {}) {
+      for (let after = ""; ; ) {
+        const query = { after, failed: failed ? "true" : "false" };
+        const page = await call(api, "GET /batches/:id/results", { params, query } as never);
+        yield* page.members;
+        if (page.next === undefined) return;
+        after = page.next;
+      }
+    },
+  };
+}
