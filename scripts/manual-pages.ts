@@ -33,6 +33,7 @@ import type { AnyRoute } from "../packages/server/src/edge/http/route.ts";
 import { routes } from "../packages/server/src/start/features.ts";
 import { metricTable } from "../packages/server/src/telemetry/metrics.ts";
 import type { MetricRow } from "../packages/server/src/telemetry/registry.ts";
+import { agentsText, llmsText } from "./agent-pages.ts";
 import { apiTypes, apiTypesPath } from "./api-types.ts";
 
 /** Path from the root of the repository -> contents. */
@@ -44,6 +45,8 @@ export function manualPages(): ReadonlyMap<string, string> {
     ["docs/reference/cli.md", cliPage()],
     ["docs/reference/http.md", httpPage()],
     [apiTypesPath, apiTypes()],
+    ["docs/llms.txt", llmsText()],
+    ["docs/AGENTS.md", agentsText()],
   ]);
 }
 

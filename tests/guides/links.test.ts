@@ -8,6 +8,7 @@ import { anchorsIn, proseOf, readPage } from "./pages.ts";
 
 const folders = [
   "",
+  "docs",
   "docs/guide",
   "docs/adr",
   "docs/reference",

@@ -5,6 +5,7 @@
 import type { CommandRow } from "./command.ts";
 import { goCommands } from "./go-compat/go-commands.ts";
 import { accessCommands } from "./table/access-commands.ts";
+import { agentCommands } from "./table/agent-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
 import { clusterCommands } from "./table/cluster-commands.ts";
 import { outboxCommands } from "./table/outbox-commands.ts";
@@ -19,6 +20,7 @@ import { webhookCommands } from "./table/webhook-commands.ts";
 export const commandTable: readonly CommandRow[] = [
   ...startCommands,
   ...taskCommands,
+  ...agentCommands,
   ...scheduleCommands,
   ...outboxCommands,
   ...repairCommands,

@@ -15,5 +15,6 @@ export {
 } from "../../config/setting-table.ts";
 export { type Clock, systemClock } from "../../core/clock.ts";
 export { closestName } from "../../core/closest-name.ts";
+export { type JsonSchema, schemaOf } from "../../edge/http/contract-schema.ts";
 export { plannedRuns } from "../../features/schedules/planned-runs.ts";
 export { launchServer, standInFor } from "../../start/launch.ts";
