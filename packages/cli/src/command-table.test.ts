@@ -12,6 +12,7 @@ const promised = [
   ...["nack", "abandon", "heartbeat", "token show", "token verify", "token decode", "token create"],
   ...["audit", "workers", "tenants", "key rotate"],
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
+  "mcp",
   ...["keys create", "keys list", "keys revoke", "salvage"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],

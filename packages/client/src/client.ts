@@ -38,6 +38,7 @@ import { definitionOf, type Handler, type TaskDefinition, type TaskType } from "
 import { passOn, type Tracing } from "./trace-context.ts";
 import { openTransports, type Transports } from "./transports.ts";
 import { Reports } from "./worker/reports.ts";
+import { type WorkedOff, workUntilIdle } from "./worker/work-until-idle.ts";
 import { TaskWorker } from "./worker/worker.ts";
 import {
   checkConcurrency,
@@ -83,7 +84,16 @@ export interface EnqueueItem<Input> extends EnqueueOptions {
   readonly input: Input;
 }
 
+/** How a worker works that ends by itself. */
+export interface UntilIdleOptions extends WorkerOptions {
+  /** How long to work at most. Default: no limit. */
+  readonly maxDuration?: Duration | undefined;
+  /** How long to wait for another task. Default: `"1s"`. */
+  readonly idle?: Duration | undefined;
+}
+
 const enqueueTimeoutMs = 30_000;
+const idleDefault: Duration = "1s";
 const closeTimeoutDefault: Duration = "10s";
 const graceDefault: Duration = "10s";
 
@@ -303,6 +313,27 @@ export class Client implements AsyncDisposable {
     };
     worker.done.then(forget, forget);
     return worker;
+  }
+
+  /**
+   * Runs a worker until no task has come for a second (`idle`), or until `maxDuration` is nearly over; then it hands
+   * back what it has not finished, without an attempt. For functions and for programs that are started by a clock.
+   *
+   * ```ts
+   * const { completed } = await client.workUntilIdle([greeter], { maxDuration: "5m" });
+   * ```
+   */
+  workUntilIdle(
+    handlers: Handler | readonly Handler[],
+    { maxDuration, idle = idleDefault, ...options }: UntilIdleOptions = {},
+  ): Promise<WorkedOff> {
+    return workUntilIdle({
+      clock: this.#runtime.clock,
+      idleMs: toMs(idle, "idle"),
+      maxMs: maxDuration === undefined ? Infinity : toMs(maxDuration, "maxDuration"),
+      options,
+      start: (all) => this.worker(handlers, all),
+    });
   }
 
   /**

@@ -69,6 +69,7 @@ export {
   type ClientOptions,
   codeq,
   type EnqueueItem,
+  type UntilIdleOptions,
 } from "./client.ts";
 export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
 export type { Duration } from "./duration.ts";
@@ -92,6 +93,8 @@ export type {
   SyncedSchedule,
   SyncOutcome,
 } from "./schedules/schedules.ts";
+export { type NodeHandler, nodeHandler } from "./serve/node-handler.ts";
+export { type FetchHandler, type ServeOptions, serve } from "./serve/serve.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export type {
   DeliveryMode,
@@ -126,6 +129,7 @@ export {
 } from "./verify-webhook.ts";
 export { Permanent, RetryIn } from "./worker/outcome.ts";
 export type { Middleware, TaskContext } from "./worker/task-context.ts";
+export type { WorkedOff } from "./worker/work-until-idle.ts";
 export type {
   CloseOptions,
   Settled,
