@@ -38,6 +38,43 @@ await worker.close();
 // The client is not closed: it must not keep the process alive.
 `;
 
+const required = `
+import { codeq, task } from "@codeq/client";
+const greet = task<{ name: string }, { text: string }>("greet");
+console.log(typeof codeq, greet.name);
+`;
+
+test("a project of CommonJS compiles and runs with it, and is told what to set where not", async (t) => {
+  const project = emptyProject(t);
+  await install(project, tarballIn(packed, "client"));
+  writeFileSync(join(project, "package.json"), '{ "name": "user", "private": true }');
+  writeFileSync(join(project, "program.ts"), required);
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const compile = (module: string) => {
+    const types = ["--types", "node", "--typeRoots", join(root, "node_modules/@types")];
+    const flags = [
+      "--strict",
+      "--target",
+      "es2024",
+      "--module",
+      module,
+      "--skipLibCheck",
+      ...types,
+    ];
+    return run(process.execPath, [tsc, ...flags, "program.ts"], { cwd: project });
+  };
+  for (const module of ["commonjs", "nodenext"]) {
+    await compile(module);
+    assert.match(readFileSync(join(project, "program.js"), "utf8"), /require\("@codeq\/client"\)/);
+    const { stdout } = await run(process.execPath, ["program.js"], { cwd: project });
+    assert.equal(stdout, "function greet\n", module);
+  }
+  // The oldest rules know no require of a module; the guide says which to take instead.
+  await assert.rejects(compile("node16"), ({ stdout }: { stdout: string }) =>
+    /TS1479/.test(stdout),
+  );
+});
+
 test("the tarball installs offline, works, brings its types and nothing of the server", async (t) => {
   const project = emptyProject(t);
   await install(project, tarballIn(packed, "client"));
