@@ -147,7 +147,7 @@ class WorkerSlots {
 }
 
 function toResult({ id, leaseToken }: worker.Task): worker.Result {
-  return { taskId: id, status, resultJson, error: "", leaseToken, artifacts: [] };
+  return { taskId: id, status, resultJson, error: "", stack: "", leaseToken, artifacts: [] };
 }
 
 await runLoad<StreamLoadOptions>(async (options, meter, finished) => {

@@ -190,3 +190,25 @@ test("a line each becomes a task, and bad ones are told by number", async (t) =>
   );
   assert.match(String(told[1]?.["id"]), idPattern);
 });
+
+test("get shows where an attempt failed, with line breaks and without control characters", async (t) => {
+  const { world, server } = await setup(t);
+  const cli = world();
+  const { id } = JSON.parse((await cli.run("enqueue", "mail", "--json")).output);
+  const post = (path: string, body: object): Promise<Response> =>
+    fetch(`${server.url}/v1/codeq/tasks/${path}`, {
+      method: "POST",
+      headers: { authorization: "Bearer dev-token", "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  await post("claim", { commands: ["mail"] });
+  const stack = "    at send (mail.ts:3:7)\ncaused by: \u001b[31mno route";
+  const nacked = await post(`${id}/nack`, { reason: "busy\nline", stack, delaySeconds: 60 });
+  assert.equal(nacked.status, 200);
+  const { output } = await cli.run("get", id);
+  assert.match(output, /^error {5}busy\n {10}line$/m);
+  assert.match(
+    output,
+    /nacked: busy\n {5}line, again after 60 s\n {9}at send \(mail\.ts:3:7\)\n {5}caused by: no route$/m,
+  );
+});

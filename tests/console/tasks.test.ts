@@ -229,9 +229,17 @@ test("a task says why it does not run, and what became of each attempt", async (
   await api.ask("/admin/queues/send-email/resume", {});
   const { leaseToken } = await api.ask("/tasks/claim", { commands: ["send-email"] });
   await page.getByRole("heading", { name: "What is it doing?" }).waitFor();
-  await api.ask(`/tasks/${id}/nack`, { reason: "SmtpError: 421", delaySeconds: 60 });
+  const stack = "    at send (mail.ts:3:7)\ncaused by: Error: no route";
+  await api.ask(`/tasks/${id}/nack`, { reason: "SmtpError: 421\nbusy", stack, delaySeconds: 60 });
   await page.getByText(`lease token ${leaseToken}`).waitFor();
   await page.getByText("retry in 1 m").waitFor();
+  await page.getByText("Stack", { exact: true }).click();
+  await page
+    .getByText(/at send \(mail\.ts:3:7\)\s+caused by/)
+    .first()
+    .waitFor();
+  await page.getByRole("tab", { name: /^Error/ }).click();
+  await page.getByRole("tabpanel").getByText("caused by: Error: no route").waitFor();
   await api.create("resize");
   await api.ask("/tasks/claim", { commands: ["resize"] });
   await open("/ui/workers");

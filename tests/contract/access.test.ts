@@ -8,7 +8,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
-import { errors } from "@codeq/protocol";
+import { errors, limits } from "@codeq/protocol";
 import { SimIssuer } from "@codeq/simulated";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import { MemoryArtifacts } from "../../packages/server/src/features/artifacts/artifact-provider.ts";
@@ -1263,6 +1263,27 @@ function rankOf(route: string): number {
   if (route.startsWith("GET")) return 0;
   return /^DELETE|delete$|cleanup$/.test(route) ? 2 : 1;
 }
+
+test("stacks of workers are cut, and hidden with payloads", async (t) => {
+  const server = await setup(t, accessOptions);
+  const stack = `    at pay (pay.ts:3:7)\n${"x".repeat(5000)}`;
+  const retried = await server.leased();
+  const reason = "first line\nsecond line";
+  const nacked = await server.post(`/tasks/${retried}/nack`, { reason, stack }, "worker-acme");
+  assert.equal(nacked.status, 200, nacked.text);
+  const failed = await server.leased({ command: "other" });
+  const body = { status: "FAILED", error: reason, stack };
+  const submitted = await server.post(`/tasks/${failed}/result`, body, "worker-acme");
+  assert.equal(submitted.status, 200, submitted.text);
+  for (const id of [retried, failed]) {
+    const attemptFor = async (caller: Caller) =>
+      (await server.get(`/admin/tasks/${id}`, caller)).json.task.attemptHistory[0];
+    const shown = await attemptFor("admin-acme");
+    assert.deepEqual([shown.error, shown.stack], [reason, stack.slice(0, limits.stackCharsMax)]);
+    const hidden = await attemptFor("admin-blind");
+    assert.deepEqual([hidden.error, hidden.stack], [reason, undefined]);
+  }
+});
 
 test("payloads cannot be searched by those from whom they are hidden, nor given to others", async (t) => {
   const server = await setup(t, accessOptions);

@@ -89,7 +89,7 @@ export class Worker {
         const delaySeconds = random.int(2);
         this.stream.send({
           case: "nack",
-          value: { ...owned, delaySeconds, delayMs: 0, reason: failure },
+          value: { ...owned, delaySeconds, delayMs: 0, reason: failure, stack: "" },
         });
         return;
       }
@@ -160,7 +160,7 @@ export class Worker {
 
   #result(task: worker.Task, outcome: "complete" | "fail"): worker.Result {
     const { id: taskId, leaseToken } = task;
-    const of = { taskId, leaseToken, artifacts: [] };
+    const of = { taskId, leaseToken, artifacts: [], stack: "" };
     this.#submitted.set(
       leaseOf(task.id, leaseToken),
       outcome === "complete" ? "completed" : "failed",

@@ -451,6 +451,8 @@ export interface TaskAttempt {
   readonly outcome: "running" | "completed" | "failed" | "nacked" | "abandoned" | "interrupted" | "expired" | "unsent" | "cancelled" | "timed_out";
   /** What the worker said, cut to 200 characters. */
   readonly error?: string | undefined;
+  /** Where in the worker's code it failed, with causes; of the newest attempts. Hidden like payloads. */
+  readonly stack?: string | undefined;
   /** Until the next attempt could begin. */
   readonly delaySeconds?: number | undefined;
 }

@@ -302,6 +302,7 @@ export class Client implements AsyncDisposable {
       name: checkName(options.name ?? this.#workerName()),
       lagWarningMs: toMs(lagWarning, "lagWarning"),
       graceMs: toMs(options.grace ?? this.#grace, "grace"),
+      stacks: options.stacks ?? true,
       reports: new Reports(on, this.#runtime.warn),
     });
     this.#workers.add(worker);

@@ -108,5 +108,15 @@ export function messageOf(thrown: unknown): string {
     return thrown.errors.map(messageOf).join("; ");
   }
   if (thrown instanceof Error) return thrown.message === "" ? thrown.name : thrown.message;
-  return String(thrown);
+  return typeof thrown === "object" && thrown !== null ? jsonOf(thrown) : String(thrown);
+}
+
+/** A thrown object says more as JSON than as `[object Object]`. */
+function jsonOf(thrown: object): string {
+  try {
+    return JSON.stringify(thrown) ?? String(thrown);
+  } catch {
+    // It refers to itself, or has a number that JSON does not know.
+    return String(thrown);
+  }
 }

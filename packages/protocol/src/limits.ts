@@ -17,6 +17,7 @@ export const limits = {
   webhookCharsMax: 2048,
   reasonCharsMax: 4096,
   errorCharsMax: 64 * 1024,
+  stackCharsMax: 4096,
   workerIdCharsMax: 256,
   tokenCharsMax: 16_384,
   traceCharsMax: 512,

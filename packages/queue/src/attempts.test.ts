@@ -4,7 +4,7 @@ import { policy, retention, taskIn, worker } from "../test/build-task.ts";
 import { violations } from "../test/invariants.ts";
 import { attemptsKeptMax, attemptsOf } from "./attempts.ts";
 import type { Task } from "./task.ts";
-import { claim } from "./transitions/claim.ts";
+import { claim, promote } from "./transitions/claim.ts";
 import { complete } from "./transitions/complete.ts";
 import { cancel } from "./transitions/end-unfinished.ts";
 import { extendLease } from "./transitions/extend-lease.ts";
@@ -28,7 +28,7 @@ function last(task: Task) {
   return attemptsOf(task).at(-1);
 }
 
-const known = { workerId: worker, leaseToken: 1, startedMs: 5000 };
+const known = { workerId: worker, leaseToken: 1, startedMs: 5000, stack: "" };
 
 test("an attempt that came back is kept with who had it, when, how it ended and the delay", () => {
   const outcomes = [
@@ -96,4 +96,23 @@ test("a task that nobody ever had has none", () => {
   const ended = cancel(taskIn("ready"), { ...at, graceMs: 0 });
   assert.ok(ended.ok);
   assert.deepEqual(attemptsOf(ended.value), []);
+});
+
+test("the newest attempts keep their stacks, and an attempt that failed for good is there once", () => {
+  let task = fresh();
+  for (let n = 1; n <= 5; n += 1) {
+    const back = nack(task, by, { delaySeconds: 0, reason: "jam", stack: `at ${n}` }, at);
+    assert.ok(back.ok);
+    const ready = promote(back.value.task, { nowMs: 90_000, seq: 51 });
+    assert.ok(ready.ok);
+    task = claimed(ready.value, 90_000);
+  }
+  const stacks = (of: Task): string[] => attemptsOf(of).map(({ stack }) => stack);
+  assert.deepEqual(stacks(task), ["", "", "at 3", "at 4", "at 5", ""]);
+  const submission = { how: "failed", error: "gone", result: { json: "", artifacts: [] } } as const;
+  const request = { ...submission, stack: "at 6", resultBytes: 0 };
+  const failed = complete(task, by, request, { nowMs: 9000, retention, keepsResult: true });
+  assert.ok(failed.ok);
+  assert.deepEqual(stacks(failed.value), ["", "", "", "at 4", "at 5", "at 6"]);
+  assert.equal(last(failed.value)?.outcome, "failed");
 });

@@ -166,6 +166,8 @@ export interface PastAttempt {
   readonly outcome: (typeof comebacks)[number];
   /** The beginning of the worker's error message; empty when there was none. */
   readonly error: string;
+  /** Where in the worker's code it failed, and its causes; empty if the worker did not say, and for older attempts. */
+  readonly stack: string;
   /** How long the task waited before it could be claimed again; 0 for at once, and after the last attempt. */
   readonly delayMs: number;
 }

@@ -86,6 +86,7 @@ const anyTrail: fc.Arbitrary<Trail | undefined> = fc.oneof(
         outcome: fc.constantFrom(...comebacks),
         error: text,
         delayMs: ms,
+        stack: text,
       }),
       { maxLength: 4 },
     ),

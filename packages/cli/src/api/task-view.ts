@@ -38,7 +38,7 @@ export function taskLines(task: Task, style: Style): string[] {
     ["priority", task.priority === undefined ? "" : String(task.priority)],
     ["progress", progressText(task)],
     ["tags", printable((task.tags ?? []).join(", "))],
-    ["error", task.error ?? ""],
+    ["error", indented(task.error ?? "", 10)],
     ["tenant", task.tenantId ?? ""],
     ["created", localMoment(task.createdAt)],
     ["updated", localMoment(task.updatedAt)],
@@ -58,13 +58,22 @@ export function taskLines(task: Task, style: Style): string[] {
 function historyLines({ attemptHistory = [], attemptsOmitted = 0 }: Task, style: Style): string[] {
   if (attemptHistory.length === 0) return [];
   const omitted = attemptsOmitted === 0 ? [] : [`  ${attemptsOmitted} before`];
-  const shown = attemptHistory.map((each) => {
-    const { leaseToken, workerId, startedAt, outcome, error = "", delaySeconds } = each;
-    const why = error === "" ? "" : `: ${printable(error)}`;
+  const shown = attemptHistory.flatMap((each) => {
+    const { leaseToken, workerId, startedAt, outcome, error = "", stack, delaySeconds } = each;
+    const why = error === "" ? "" : `: ${indented(error, 5)}`;
     const delay = delaySeconds === undefined ? "" : `, again after ${delaySeconds} s`;
-    return `  ${leaseToken}. ${localMoment(startedAt)} ${workerId} ${outcome}${why}${delay}`;
+    const line = `  ${leaseToken}. ${localMoment(startedAt)} ${workerId} ${outcome}${why}${delay}`;
+    return stack === undefined ? [line] : [line, style.dim(`     ${indented(stack, 5)}`)];
   });
   return [style.dim("attempts"), ...omitted, ...shown];
+}
+
+/** Keeps the line breaks of a text that a worker wrote. */
+function indented(text: string, columns: number): string {
+  return text
+    .split(/\r?\n/)
+    .map(printable)
+    .join(`\n${" ".repeat(columns)}`);
 }
 
 function progressText({ progress }: Task): string {

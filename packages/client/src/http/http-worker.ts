@@ -39,12 +39,12 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
     case "resultBatch":
       return submitAll(event.value.results, talk);
     case "nack": {
-      const { taskId, delayMs, reason, leaseToken } = event.value;
+      const { taskId, delayMs, reason, stack, leaseToken } = event.value;
       const delaySeconds = Number(delayMs) / 1000;
       const answer = await orRefused(
         call(talk.ask, "POST /tasks/:id/nack", {
           params: { id: taskId },
-          body: { delaySeconds, reason, leaseToken: Number(leaseToken) },
+          body: { delaySeconds, reason, stack: stack || undefined, leaseToken: Number(leaseToken) },
         }),
         (error) => error,
       );
@@ -144,8 +144,10 @@ async function submit(results: readonly worker.Result[], talk: Talk<Reply>): Pro
   talk.reply({ case: "resultAckBatch", value: { acks } });
 }
 
-function resultOf({ taskId, status, error, resultJson, leaseToken }: worker.Result): string {
-  const fields = JSON.stringify({ taskId, status, error, leaseToken: Number(leaseToken) });
+function resultOf({ taskId, status, error, stack, resultJson, leaseToken }: worker.Result): string {
+  const token = Number(leaseToken);
+  const sent = { taskId, status, error, stack: stack || undefined, leaseToken: token };
+  const fields = JSON.stringify(sent);
   const result = textOf(resultJson) || "{}";
   return status === "COMPLETED" ? `${fields.slice(0, -1)},"result":${result}}` : fields;
 }

@@ -43,8 +43,13 @@ export class RetryIn extends Error {
 
 export type Outcome =
   | { readonly kind: "completed"; readonly json: string }
-  | { readonly kind: "failed"; readonly error: string }
-  | { readonly kind: "retry"; readonly delayMs: number; readonly reason: string }
+  | { readonly kind: "failed"; readonly error: string; readonly stack: string }
+  | {
+      readonly kind: "retry";
+      readonly delayMs: number;
+      readonly reason: string;
+      readonly stack: string;
+    }
   | { readonly kind: "hand_back" };
 
 export const handBack: Outcome = { kind: "hand_back" };
@@ -53,22 +58,53 @@ export const handBack: Outcome = { kind: "hand_back" };
 export function outcomeOf(
   error: unknown,
   { retryDelay }: TaskDefinition,
-  attempt: number,
+  { number, stacks }: { readonly number: number; readonly stacks: boolean },
 ): Outcome {
-  if (error instanceof Permanent) return { kind: "failed", error: textOf(error, "error") };
+  const stack = stacks ? stackOf(error) : "";
+  if (error instanceof Permanent) return { kind: "failed", error: textOf(error, "error"), stack };
   const reason = textOf(error, "reason");
-  if (error instanceof RetryIn) {
-    return { kind: "retry", delayMs: delayOf(error.delayMs), reason };
-  }
-  if (retryDelay === undefined) return { kind: "retry", delayMs: 0, reason };
+  const retry = { kind: "retry", delayMs: 0, reason, stack } as const;
+  if (error instanceof RetryIn) return { ...retry, delayMs: delayOf(error.delayMs) };
+  if (retryDelay === undefined) return retry;
   try {
-    const delay = typeof retryDelay === "function" ? retryDelay(attempt, error) : retryDelay;
-    return { kind: "retry", delayMs: delayOf(toMs(delay, "retry delay")), reason };
+    const delay = typeof retryDelay === "function" ? retryDelay(number, error) : retryDelay;
+    return { ...retry, delayMs: delayOf(toMs(delay, "retry delay")) };
   } catch (broken) {
     // The handler's error must not be hidden by one in the choice of the delay; both are reported.
     const text = `${reason} (retry.delay failed: ${messageOf(broken)})`;
-    return { kind: "retry", delayMs: 0, reason: text.slice(0, limits.reasonCharsMax) };
+    return { ...retry, reason: text.slice(0, limits.reasonCharsMax) };
   }
+}
+
+const framesMax = 10;
+const causesMax = 4;
+const errorsMax = 5;
+
+/** Where the error was thrown, without its message, and the same of its causes and of the errors that it joins. */
+export function stackOf(thrown: unknown): string {
+  // Errors of this library say what is wrong; the frames inside it do not help.
+  if (thrown instanceof CodeqError && thrown.cause === undefined) return "";
+  return [...linesOf(thrown, 0)].join("\n").slice(0, limits.stackCharsMax);
+}
+
+function* linesOf(thrown: unknown, depth: number): Generator<string> {
+  if (!(thrown instanceof Error)) return;
+  const frames = (thrown.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+  yield* frames.filter((line) => !line.includes("(node:internal")).slice(0, framesMax);
+  if (depth === causesMax) return;
+  if (thrown instanceof AggregateError) {
+    for (const [at, each] of thrown.errors.slice(0, errorsMax).entries()) {
+      yield `error ${at + 1} of ${thrown.errors.length}: ${headOf(each)}`;
+      yield* linesOf(each, depth + 1);
+    }
+  }
+  if (thrown.cause === undefined) return;
+  yield `caused by: ${headOf(thrown.cause)}`;
+  yield* linesOf(thrown.cause, depth + 1);
+}
+
+function headOf(thrown: unknown): string {
+  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : messageOf(thrown);
 }
 
 /** Zero would leave it to the server's policy. */
@@ -82,7 +118,7 @@ function textOf(error: unknown, as: "error" | "reason"): string {
   if (error instanceof CodeqError && error.code === "task_timeout") return "TIMEOUT";
   const isOurs = error instanceof Permanent || error instanceof RetryIn;
   const isPlain = !(error instanceof Error) || isOurs || error instanceof CodeqError;
-  const text = isPlain ? messageOf(error) : `${error.name}: ${error.message}`;
+  const text = isPlain ? messageOf(error) : headOf(error);
   const max = as === "error" ? limits.errorCharsMax : limits.reasonCharsMax;
   return (text.trim() === "" ? "the handler failed without a message" : text).slice(0, max);
 }
@@ -98,10 +134,10 @@ export function eventOf(
     case "failed":
       return { case: "result", value: resultOf(taskId, leaseToken, outcome) };
     case "retry": {
-      const { delayMs, reason } = outcome;
+      const { delayMs, reason, stack } = outcome;
       // The seconds are for servers that do not know the milliseconds.
       const delaySeconds = toSeconds(delayMs);
-      return { case: "nack", value: { taskId, leaseToken, delaySeconds, delayMs, reason } };
+      return { case: "nack", value: { taskId, leaseToken, delaySeconds, delayMs, reason, stack } };
     }
     case "hand_back":
       return { case: "abandon", value: { taskId, leaseToken, interrupted: true } };
@@ -116,6 +152,6 @@ export function resultOf(
   // Files were stored before.
   const of = { taskId, leaseToken, artifacts: [] };
   return outcome.kind === "completed"
-    ? { ...of, status: "COMPLETED", resultJson: outcome.json, error: "" }
-    : { ...of, status: "FAILED", resultJson: "", error: outcome.error };
+    ? { ...of, status: "COMPLETED", resultJson: outcome.json, error: "", stack: "" }
+    : { ...of, status: "FAILED", resultJson: "", error: outcome.error, stack: outcome.stack };
 }

@@ -16,6 +16,8 @@ interface AttemptParts {
   readonly tracing: Tracing;
   readonly onProgress: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
   readonly upload: Upload;
+  /** Whether errors are sent with their stacks. */
+  readonly stacks: boolean;
 }
 
 /** Stores a file of an attempt. */
@@ -44,7 +46,7 @@ export async function runAttempt(attempt: Attempt, parts: AttemptParts): Promise
     );
     return { ctx, output, outcome: { kind: "completed", json: await jsonOf(attempt, output) } };
   } catch (error) {
-    return { ctx, error, outcome: outcomeOfFailure(attempt, error) };
+    return { ctx, error, outcome: outcomeOfFailure(attempt, error, parts) };
   }
 }
 
@@ -85,12 +87,16 @@ function textOf(output: unknown): string {
 /** Reasons to stop that say nothing about the task. */
 const stops: ReadonlySet<string> = new Set(["worker_closing", "lease_lost", "task_cancelled"]);
 
-function outcomeOfFailure(attempt: Attempt, error: unknown): Outcome {
+function outcomeOfFailure(
+  attempt: Attempt,
+  error: unknown,
+  { stacks }: Pick<AttemptParts, "stacks">,
+): Outcome {
   const reason = attempt.abortReason;
   // The handler did not fail: it was stopped.
   if (reason !== undefined && stops.has(reason.code)) return handBack;
   const { definition } = attempt.handler;
-  return outcomeOf(reason ?? error, definition, attempt.number);
+  return outcomeOf(reason ?? error, definition, { number: attempt.number, stacks });
 }
 
 /**

@@ -26,6 +26,11 @@ export interface WorkerOptions {
   readonly signals?: boolean | undefined;
   /** How long running tasks get to finish when the worker closes, before `ctx.signal` is aborted. Default: that of the client. */
   readonly grace?: Duration | undefined;
+  /**
+   * Whether the server keeps a cut stack of errors, with their causes and the errors that they join, for the console and
+   * `codeq get`. Default: true. Callers from whom payloads are hidden do not see stacks.
+   */
+  readonly stacks?: boolean | undefined;
   /** When it differs from that of the client. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
 }

@@ -50,6 +50,7 @@ interface WorkerParts {
   readonly name: string;
   readonly lagWarningMs: number;
   readonly graceMs: number;
+  readonly stacks: boolean;
   readonly reports: Reports;
   readonly upload: (file: UploadedFile) => Promise<Artifact>;
 }
@@ -348,9 +349,9 @@ export class TaskWorker implements Worker {
     if (limit !== undefined) this.#limit(attempt, limit);
     const { middleware, tracing, reports } = this.#parts;
     const onProgress = reports.progress;
-    const { name: worker } = this.#parts;
+    const { name: worker, stacks } = this.#parts;
     const upload: Upload = (file) => this.#parts.upload({ ...file, worker });
-    void runAttempt(attempt, { middleware, tracing, onProgress, upload }).then((ended) =>
+    void runAttempt(attempt, { middleware, tracing, onProgress, upload, stacks }).then((ended) =>
       this.#ended(attempt, ended),
     );
   }
@@ -377,7 +378,10 @@ export class TaskWorker implements Worker {
       attempt.abort(error);
       attempt.cancelTimeout = clock.after(stopMsMax, () => {
         const { definition } = attempt.handler;
-        this.#giveUp(attempt, outcomeOf(error, definition, attempt.number));
+        this.#giveUp(
+          attempt,
+          outcomeOf(error, definition, { number: attempt.number, stacks: false }),
+        );
       });
     });
   }

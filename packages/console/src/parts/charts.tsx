@@ -111,8 +111,7 @@ function Chart<Point extends { readonly atMs: number }>(props: ChartProps<Point>
 }
 
 function lastOf<Point>(points: readonly Point[], value: Curve<Point>["value"]): number | undefined {
-  const last = points.at(-1);
-  return last === undefined ? undefined : value(last);
+  return points.reduce<number | undefined>((last, point) => value(point) ?? last, undefined);
 }
 
 interface DrawnProps<Point> {

@@ -94,6 +94,10 @@ export const TaskAttempt = object(
       ],
     }),
     error: text("What the worker said, cut to 200 characters.", isOptional),
+    stack: text(
+      "Where in the worker's code it failed, with causes; of the newest attempts. Hidden like payloads.",
+      isOptional,
+    ),
     delaySeconds: decimal("Until the next attempt could begin.", isOptional),
   },
   { about: "An attempt of a task: one worker, one lease." },

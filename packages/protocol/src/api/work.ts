@@ -154,12 +154,17 @@ export const HeartbeatBody = object({
   ),
   leaseToken,
 });
+const stack = text(
+  `Where in the worker's code it failed, with causes; cut to ${limits.stackCharsMax} characters. Hidden like payloads.`,
+  isOptional,
+);
 export const NackBody = object({
   delaySeconds: decimal(
     "Seconds before the retry, to the millisecond; 0 or less means the backoff policy.",
     isOptional,
   ),
   reason: text("Why the attempt failed.", isOptional),
+  stack,
   leaseToken,
 });
 export const AbandonBody = object({
@@ -181,6 +186,7 @@ const resultFields = {
     isOptional: true,
   }),
   error: text("Why the task failed; required for `FAILED`.", isOptional),
+  stack,
   artifacts: list(SentArtifact, "Files that belong to the result.", isOptional),
   leaseToken,
   workerId: text(

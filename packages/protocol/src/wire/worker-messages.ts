@@ -352,6 +352,8 @@ export interface Result {
   /** Zero is not checked. */
   leaseToken: WireUint64;
   artifacts: Artifact[];
+  /** Where in the worker's code it failed, with causes. */
+  stack: string;
 }
 
 export function newResult(): Result {
@@ -362,6 +364,7 @@ export function newResult(): Result {
     error: "",
     leaseToken: 0,
     artifacts: [],
+    stack: "",
   };
 }
 
@@ -372,6 +375,7 @@ export function writeResult(message: Result, writer: WireWriter): void {
   writer.stringField(34, message.error);
   writer.uint64Field(800, message.leaseToken);
   for (const each of message.artifacts) writer.messageMember(810, 2, writeArtifact, each);
+  writer.stringField(818, message.stack);
 }
 
 export function readResult(reader: WireReader): Result {
@@ -398,6 +402,9 @@ export function readResult(reader: WireReader): Result {
         reader.countElement();
         message.artifacts.push(reader.message(readArtifact));
         break;
+      case 818:
+        message.stack = reader.string();
+        break;
       default:
         reader.skip(tag);
     }
@@ -413,6 +420,8 @@ export interface Nack {
   leaseToken: WireUint64;
   /** Wins over delay_seconds. */
   delayMs: WireUint64;
+  /** Where in the worker's code it failed, with causes. */
+  stack: string;
 }
 
 export function newNack(): Nack {
@@ -422,6 +431,7 @@ export function newNack(): Nack {
     reason: "",
     leaseToken: 0,
     delayMs: 0,
+    stack: "",
   };
 }
 
@@ -431,6 +441,7 @@ export function writeNack(message: Nack, writer: WireWriter): void {
   writer.stringField(26, message.reason);
   writer.uint64Field(800, message.leaseToken);
   writer.uint64Field(808, message.delayMs);
+  writer.stringField(818, message.stack);
 }
 
 export function readNack(reader: WireReader): Nack {
@@ -452,6 +463,9 @@ export function readNack(reader: WireReader): Nack {
         break;
       case 808:
         message.delayMs = reader.uint64();
+        break;
+      case 818:
+        message.stack = reader.string();
         break;
       default:
         reader.skip(tag);
@@ -648,7 +662,7 @@ export function writeWorkerEvent(message: WorkerEvent, writer: WireWriter): void
       writer.messageMember(26, 2, writeResult, message.value);
       break;
     case "nack":
-      writer.messageMember(34, 1, writeNack, message.value);
+      writer.messageMember(34, 2, writeNack, message.value);
       break;
     case "heartbeat":
       writer.messageMember(42, 2, writeHeartbeat, message.value);

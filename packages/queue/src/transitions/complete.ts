@@ -1,12 +1,15 @@
+import { withAttempt } from "../attempts.ts";
 import type { Retention } from "../ended.ts";
 import { accept, type Outcome } from "../outcome.ts";
-import { checkOwner, isCurrentToken, isSameWorker, type Owner } from "../owner.ts";
+import { checkOwner, isCurrentToken, isSameWorker, type LeasedTask, type Owner } from "../owner.ts";
 import type { ResultBody, Task } from "../task.ts";
 
 /** The result that a worker submits. */
 export interface Submission {
   readonly how: "completed" | "failed";
   readonly error: string;
+  /** Where in the worker's code it failed, and its causes; kept of a failed attempt. */
+  readonly stack?: string | undefined;
   readonly result: ResultBody;
   readonly resultBytes: number;
 }
@@ -33,6 +36,7 @@ export function complete(
   return accept({
     ...owned.value,
     error: request.error,
+    trail: trailOf(owned.value, request, at),
     cancelMs: 0,
     updatedMs: at.nowMs,
     storedBytes: task.storedBytes + request.resultBytes,
@@ -46,6 +50,14 @@ export function complete(
       expiresMs: at.nowMs + at.retention.doneMs,
     },
   });
+}
+
+/** An attempt that ends in a result follows from the place of the task, but not its stack. */
+function trailOf(task: LeasedTask, request: Submission, { nowMs }: CompleteAt): Task["trail"] {
+  const { error, stack = "", how } = request;
+  if (stack === "" || how === "completed") return task.trail;
+  const end = { endedMs: nowMs, outcome: "failed", error, stack, delayMs: 0 } as const;
+  return { ...withAttempt(task, end), progress: task.trail?.progress };
 }
 
 /**

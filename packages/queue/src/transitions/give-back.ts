@@ -38,6 +38,7 @@ export interface Comeback extends ComebackAt {
   readonly error: string;
   /** Becomes the error of the task when it is retried; empty keeps its current error. */
   readonly lastError: string;
+  readonly stack?: string | undefined;
   readonly outcome: PastAttempt["outcome"];
 }
 
@@ -53,6 +54,8 @@ export interface NackRequest {
   /** To the millisecond; zero or less leaves the delay to the policy. */
   readonly delaySeconds: number;
   readonly reason: string;
+  /** Where in the worker's code it failed, and its causes. */
+  readonly stack?: string | undefined;
 }
 
 /** A worker could not do the task and gives it back for another try. */
@@ -72,6 +75,7 @@ export function nack(
       delaySeconds: delayOf(task, request, at),
       error: request.reason === "" ? attemptsUsedUp : request.reason,
       lastError: request.reason,
+      stack: request.stack,
       outcome: "nacked",
     }),
   );
@@ -214,8 +218,9 @@ function attemptsAfter(task: Task): number {
 }
 
 function trailOf(task: LeasedTask, comeback: Comeback, delaySeconds: number): Trail {
-  const { nowMs: endedMs, outcome, lastError: error } = comeback;
-  return withAttempt(task, { endedMs, outcome, error, delayMs: Math.round(delaySeconds * 1000) });
+  const { nowMs: endedMs, outcome, lastError: error, stack = "" } = comeback;
+  const delayMs = Math.round(delaySeconds * 1000);
+  return withAttempt(task, { endedMs, outcome, error, stack, delayMs });
 }
 
 function grave(comeback: Comeback): Place {

@@ -1,14 +1,17 @@
 /** What those see from whom payloads and results are hidden. */
-import type { Result } from "@codeq/queue";
+import type { Result, Trail } from "@codeq/queue";
 import { type Call, type Refusal, refusal } from "./operation.ts";
 import type { FilterInput } from "./task-filter-input.ts";
 
-/** The task without its payload, where the caller must not see it. */
-export function shownTask<T extends { readonly payload: string | undefined }>(
-  { identity }: Pick<Call, "identity">,
-  task: T,
-): Omit<T, "payload"> & { readonly payload: string | undefined } {
-  return identity.hidesPayloads ? { ...task, payload: undefined } : task;
+/** The task without its payload and the stacks of its workers, where the caller must not see them. */
+export function shownTask<
+  T extends { readonly payload: string | undefined; readonly trail?: Trail | undefined },
+>({ identity }: Pick<Call, "identity">, task: T): T {
+  if (!identity.hidesPayloads) return task;
+  const { trail } = task;
+  if (trail === undefined) return { ...task, payload: undefined };
+  const attempts = trail.attempts.map((each) => ({ ...each, stack: "" }));
+  return { ...task, payload: undefined, trail: { ...trail, attempts } };
 }
 
 /** How the task ended, without what its worker gave back. */

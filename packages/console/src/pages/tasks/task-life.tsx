@@ -197,12 +197,20 @@ const columns: readonly Column<Attempt>[] = [
   title("Outcome", ({ outcome }) => <State {...outcomes[outcome]} />, ""),
   title(
     "Error and worker",
-    ({ error, workerId, leaseToken }) => (
+    ({ error, stack, workerId, leaseToken }) => (
       <>
         {error === undefined ? null : (
-          <code>
+          <code class="lines">
             <Given text={error} max={400} />
           </code>
+        )}
+        {stack === undefined ? null : (
+          <details>
+            <summary>Stack</summary>
+            <code class="lines">
+              <Given text={stack} />
+            </code>
+          </details>
         )}
         <span class="sub">
           <WorkerName id={workerId} />, lease token {leaseToken}

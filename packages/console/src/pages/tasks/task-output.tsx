@@ -38,7 +38,7 @@ export function TaskTexts({ inspected }: { readonly inspected: InspectedTask }):
   const texts: Readonly<Record<Tab, string | undefined>> = {
     payload: task.payload,
     result: resultText,
-    error: result?.error ?? task.error,
+    error: errorText(result?.error ?? task.error, task),
   };
   const [tab, setTab] = useState<Tab>("payload");
   const text = texts[tab];
@@ -98,6 +98,12 @@ export function TaskTexts({ inspected }: { readonly inspected: InspectedTask }):
       </div>
     </section>
   );
+}
+
+/** The error, and where in the worker it happened. */
+function errorText(error: string | undefined, { attemptHistory = [] }: TaskRow) {
+  const stack = attemptHistory.findLast((each) => each.outcome !== "running")?.stack;
+  return error === undefined || stack === undefined ? error : `${error}\n${stack}`;
 }
 
 function missing(tab: Tab, { place, payloadOmitted }: TaskRow): string {

@@ -172,7 +172,9 @@ export const calls = numbered(1, {
     waitMs: double,
   }),
   heartbeat: reported(struct<Heartbeat>({ leaseMs: double, report: optional(json<Report>()) })),
-  nack: reported(struct<NackRequest>({ delaySeconds: double, reason: text })),
+  nack: reported(
+    struct<NackRequest>({ delaySeconds: double, reason: text, stack: optional(text) }),
+  ),
   abandon: reported(struct<AbandonRequest>({ interrupted: flag })),
   submit: reported(
     struct<Submission>({
@@ -180,6 +182,7 @@ export const calls = numbered(1, {
       error: text,
       result: resultBody,
       resultBytes: number,
+      stack: optional(text),
     }),
   ),
   release: owned,

@@ -90,6 +90,7 @@ const trail = struct<Trail>({
       outcome: oneOf(comebacks),
       error: text,
       delayMs: number,
+      stack: text,
     }),
   ),
   progress: optional(struct<Progress>({ percent: number, atMs: number, text })),

@@ -76,7 +76,8 @@ export class JsonCodec {
     return `${text},"logs":${JSON.stringify(lines)}`;
   }
 
-  #attempt({ startedMs, endedMs, outcome, error, delayMs, leaseToken, workerId }: Attempt): string {
+  #attempt(attempt: Attempt): string {
+    const { startedMs, endedMs, outcome, error, stack, delayMs, leaseToken, workerId } = attempt;
     return JSON.stringify({
       workerId,
       leaseToken,
@@ -84,6 +85,7 @@ export class JsonCodec {
       endedAt: endedMs === undefined ? undefined : this.instant(endedMs),
       outcome,
       error: error === "" ? undefined : error,
+      stack: stack === "" ? undefined : stack,
       delaySeconds: delayMs === 0 ? undefined : delayMs / 1000,
     });
   }

@@ -30,6 +30,7 @@ export interface NackTaskInput extends OwnedTaskInput {
   /** 0 or less for the backoff policy. */
   readonly delaySeconds: number;
   readonly reason: string;
+  readonly stack?: string | undefined;
 }
 
 export interface NackedTask {
@@ -43,8 +44,10 @@ export const nackTask = bindByHand<NackTaskInput, NackedTask>(api.work.nackTask,
       const max = limits.reasonCharsMax;
       return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
     }
+    const { delaySeconds: askedSeconds, reason } = input;
+    const request = { delaySeconds: askedSeconds, reason, stack: cutStack(input.stack) };
     const answer = await answerOf<Returned>(server, (waiter) => {
-      server.broker.nack(ownedTask(call, input), input, waiter);
+      server.broker.nack(ownedTask(call, input), request, waiter);
       return undefined;
     });
     if (!answer.ok) return answer;
@@ -52,3 +55,8 @@ export const nackTask = bindByHand<NackTaskInput, NackedTask>(api.work.nackTask,
     return { ok: true, value: { buried, delaySeconds } };
   },
 });
+
+/** It is for people, so what is too long is cut and not refused. */
+export function cutStack(stack: string | undefined): string | undefined {
+  return stack?.slice(0, limits.stackCharsMax);
+}

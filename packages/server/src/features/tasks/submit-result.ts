@@ -19,6 +19,7 @@ import {
   type Server,
 } from "../../edge/operation.ts";
 import { answerEach, answerOf, isUnknown } from "../../edge/refusal-of.ts";
+import { cutStack } from "./return-task.ts";
 
 export interface ArtifactInput {
   readonly name: string;
@@ -35,6 +36,7 @@ export interface SubmitResultInput extends OwnedTaskInput {
   /** JSON text of an object; undefined when there is none. */
   readonly resultJson: string | undefined;
   readonly error: string;
+  readonly stack?: string | undefined;
   readonly artifacts: readonly ArtifactInput[];
   /** The host that the request names; on streams there is none. */
   readonly host?: string;
@@ -208,7 +210,8 @@ function submissionOf(input: SubmitResultInput, artifacts: readonly Artifact[]):
   for (const { name, url, bytes = 0 } of artifacts) {
     resultBytes += Buffer.byteLength(name) + Buffer.byteLength(url) + bytes;
   }
-  return { how: howOf(input), error, result: { json, artifacts }, resultBytes };
+  const stack = cutStack(input.stack);
+  return { how: howOf(input), error, stack, result: { json, artifacts }, resultBytes };
 }
 
 function refused(code: TaskRefusal): Refusal {

@@ -110,9 +110,9 @@ export const taskRoutes = {
   nackTask: byHand({
     operation: nackTask,
     input: ({ params, body }) => {
-      const { delaySeconds, reason, leaseToken } = body as KeptOf<typeof NackBody>;
+      const { delaySeconds, reason, stack, leaseToken } = body as KeptOf<typeof NackBody>;
       const id = owned(params, leaseToken);
-      return { ...id, delaySeconds: delaySeconds ?? 0, reason: reason ?? "" };
+      return { ...id, delaySeconds: delaySeconds ?? 0, reason: reason ?? "", stack };
     },
     reply: ({ buried, delaySeconds }) =>
       json(`{"status":"${buried ? "dlq" : "requeued"}","delaySeconds":${delaySeconds}}`),
@@ -201,6 +201,7 @@ function submitInput(
     status: item.status ?? "",
     resultJson: item.result,
     error: item.error ?? "",
+    stack: item.stack,
     artifacts: (item.artifacts ?? []).map(({ name, url, contentBase64, contentType }) => ({
       name: name ?? "",
       url: url ?? "",

@@ -383,8 +383,8 @@ class WorkerHandler implements StreamHandler<Event>, ReadyStream {
   }
 
   #nack(event: worker.Nack): Promise<void> {
-    const { reason } = event;
-    const input = { ...owned(event), delaySeconds: delaySecondsIn(event), reason };
+    const { reason, stack } = event;
+    const input = { ...owned(event), delaySeconds: delaySecondsIn(event), reason, stack };
     return this.#answer(event, this.#run(nackTask, input), (answer) => {
       const appliedDelaySeconds = answer.ok ? Math.ceil(answer.value.delaySeconds) : 0;
       const dlq = answer.ok && answer.value.buried;
@@ -488,6 +488,7 @@ function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
       // Many workers complete tasks without a result.
       resultJson: hasResult ? json : status === "COMPLETED" ? "{}" : undefined,
       error,
+      stack: result.stack,
       artifacts: result.artifacts.length === 0 ? noArtifacts : result.artifacts.map(toArtifact),
     },
   };
