@@ -238,7 +238,7 @@ function parameterTable(title: string, rows: readonly string[][]): string[] {
 }
 
 function pathRows({ params = {} }: AnyRoute): string[][] {
-  return Object.entries(params).map(([name, about]) => [code(name), "string", about]);
+  return Object.entries(params).map(([name, { about }]) => [code(name), "string", about]);
 }
 
 function queryRows(each: AnyRoute): string[][] {

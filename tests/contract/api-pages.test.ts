@@ -1,6 +1,7 @@
 /** The document of the API and the page to try it: public, self-contained, and safe to open. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { limits } from "@codeq/protocol";
 import { setup } from "./setup.ts";
 
 test("the document of the API is there for anybody, and says what the settings say", async (t) => {
@@ -13,6 +14,39 @@ test("the document of the API is there for anybody, and says what the settings s
   const { paths } = (await lenient.ask("/openapi.json", {})).json;
   const { requestBody } = paths["/v1/codeq/tasks"].post;
   assert.ok(!JSON.stringify(requestBody).includes("additionalProperties"));
+});
+
+test("the document has patterns, choices and links that lead from lists to their items", async (t) => {
+  const server = await setup(t);
+  const { paths, components } = (await server.ask("/openapi.json", {})).json;
+  const operation = (key: string) => {
+    const [method = "", path = ""] = key.split(" ");
+    return paths[`/v1/codeq${path}`][method.toLowerCase()];
+  };
+  const bodyOf = (key: string) =>
+    operation(key).requestBody.content["application/json"].schema.properties;
+  assert.equal(bodyOf("POST /tasks").command.pattern, limits.commandPattern.source);
+  assert.equal(bodyOf("POST /tasks/{id}/result").status.pattern, "^(COMPLETED|FAILED)$");
+  assert.deepEqual(bodyOf("POST /admin/keys").name.pattern, "\\S");
+  const topic = operation("PUT /admin/topics/{topicName}").parameters[0];
+  assert.equal(topic.schema.type, "string");
+  const linked = (key: string, status: number, to: string): unknown =>
+    operation(key).responses[status].links?.[to]?.parameters;
+  assert.deepEqual(linked("GET /admin/tasks", 200, "inspectTask"), {
+    id: "$response.body#/tasks/0/id",
+  });
+  assert.deepEqual(linked("POST /admin/keys", 201, "getApiKey"), { id: "$response.body#/id" });
+  const names = new Set(
+    Object.values(paths as Record<string, Record<string, { operationId: string }>>).flatMap(
+      (methods) => Object.values(methods).map(({ operationId }) => operationId),
+    ),
+  );
+  const links = [...JSON.stringify(paths).matchAll(/"links":\{"(\w+)"/g)].map(([, name]) => name);
+  assert.ok(links.length >= 8, links.join());
+  for (const name of links) assert.ok(names.has(name ?? ""), name);
+  for (const [, pattern] of JSON.stringify([paths, components]).matchAll(/"pattern":("[^"]*")/g)) {
+    assert.doesNotThrow(() => new RegExp(JSON.parse(pattern ?? "")));
+  }
 });
 
 test("the page to try the API runs only its own files", async (t) => {

@@ -33,7 +33,7 @@ const Unique = object({
   key: text("What there is one task of, at a time, in the queue of the tenant.", isOptional),
   while: text(
     "Until when a task holds its key: `unfinished` (default) until it has ended, `waiting` until a worker begins it.",
-    isOptional,
+    { pattern: /^(unfinished|waiting)?$/, isOptional: true },
   ),
   on: text(
     "What a request does that meets the task of its key. `return` (default): the answer is that task. `refuse`: the " +
@@ -57,6 +57,7 @@ const createFields = {
     isOptional,
   ),
   webhook: text("The URL that gets the result, with http or https.", {
+    pattern: /^$|^https?:/,
     max: limits.webhookCharsMax,
     isOptional: true,
   }),
@@ -93,7 +94,7 @@ const createFields = {
     { min: 0, max: limits.ttlSecondsMax, isOptional: true },
   ),
   tags: list(
-    text(),
+    text("", { min: 1, max: 64 }),
     "Tags to find the task by: 1 to 64 characters each, without spaces and commas.",
     { max: limits.tagsMax, isOptional: true },
   ),
@@ -103,7 +104,7 @@ export const NewTask = object(createFields);
 /** A payload of null is as good as none here; 0, false and "" are payloads. */
 export const CreateBody = object({
   ...createFields,
-  command: text(command.about, isFilled),
+  command: text(command.about, { ...isFilled, pattern: limits.commandPattern }),
   payload: raw(payload.about, { isRequired: true }),
 });
 export const CreateBatchBody = object({
@@ -111,10 +112,14 @@ export const CreateBatchBody = object({
 });
 
 const claimFields = {
-  commands: list(text(), "The commands to claim (default: every command that the token allows).", {
-    max: limits.commandsPerClaimMax,
-    isOptional: true,
-  }),
+  commands: list(
+    text("", { pattern: limits.commandPattern }),
+    "The commands to claim (default: every command that the token allows).",
+    {
+      max: limits.commandsPerClaimMax,
+      isOptional: true,
+    },
+  ),
   leaseSeconds: whole("Length of the lease in seconds; 0 or less means the server's default.", {
     max: limits.leaseSecondsMax,
     isOptional: true,
@@ -163,7 +168,7 @@ export const NackBody = object({
     "Seconds before the retry, to the millisecond; 0 or less means the backoff policy.",
     isOptional,
   ),
-  reason: text("Why the attempt failed.", isOptional),
+  reason: text("Why the attempt failed.", { max: limits.reasonCharsMax, isOptional: true }),
   stack,
   leaseToken,
 });
@@ -178,14 +183,20 @@ const SentArtifact = object({
   contentBase64: text("The file itself, which the server stores.", isOptional),
   contentType: text("The type of the file; `application/octet-stream` by default.", isOptional),
 });
-const status = text("`COMPLETED` or `FAILED`.", isOptional);
+const status = text("`COMPLETED` or `FAILED`.", {
+  pattern: /^(COMPLETED|FAILED)$/,
+  isOptional: true,
+});
 const resultFields = {
   status,
   result: raw("The output of the task; required for `COMPLETED`.", {
     isObject: true,
     isOptional: true,
   }),
-  error: text("Why the task failed; required for `FAILED`.", isOptional),
+  error: text("Why the task failed; required for `FAILED`.", {
+    max: limits.errorCharsMax,
+    isOptional: true,
+  }),
   stack,
   artifacts: list(SentArtifact, "Files that belong to the result.", isOptional),
   leaseToken,
@@ -194,7 +205,10 @@ const resultFields = {
     isOptional,
   ),
 };
-export const ResultBody = object({ ...resultFields, status: text(status.about, isFilled) });
+export const ResultBody = object({
+  ...resultFields,
+  status: text(status.about, { pattern: status.pattern, ...isFilled }),
+});
 export const NewResult = object({
   ...resultFields,
   taskId: text("The task that the result belongs to.", isOptional),

@@ -72,7 +72,7 @@ function routeOf(endpoint: Endpoint, made: AnyByHand): AnyRoute {
     ...described,
     method,
     path: `/v1/codeq${path}`,
-    params: Object.fromEntries(Object.entries(params).map(([name, { about }]) => [name, about])),
+    params: queryFields(params),
     query: queryFields(query),
     ...(sent === undefined ? {} : { body: bodyOf(sent) }),
     replies: {

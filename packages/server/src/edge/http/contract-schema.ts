@@ -51,7 +51,9 @@ function typeOf(shape: Shape, side: Side): JsonSchema {
   switch (shape.kind) {
     case "text": {
       const { format, oneOf } = shape;
-      const values = oneOf === undefined || side === "body" ? {} : { enum: [...oneOf] };
+      // A body may leave a choice empty.
+      const empty = side === "body" && !isRequired(shape) ? ["", null] : [];
+      const values = oneOf === undefined ? {} : { enum: [...oneOf, ...empty] };
       return { type: "string", ...(format === undefined ? {} : { format }), ...values };
     }
     case "instant":
@@ -117,7 +119,16 @@ function boundsOf(shape: Shape, side: Side): JsonSchema {
   return {
     ...(from === undefined ? {} : { [least]: from }),
     ...(max === undefined ? {} : { [most]: max }),
+    ...patternOf(shape),
   };
+}
+
+/** JSON Schema has no flags, and not every reader knows classes of Unicode: such patterns are left out. */
+function patternOf(shape: Shape): JsonSchema {
+  if (shape.kind !== "text" || shape.pattern === undefined || shape.oneOf !== undefined) return {};
+  const { source, ignoreCase } = shape.pattern;
+  if (ignoreCase || source.includes("\\p{")) return {};
+  return { pattern: isRequired(shape) || shape.none === undefined ? source : `^$|${source}` };
 }
 
 /** JSON Schema 2020-12. */

@@ -52,7 +52,10 @@ export function openApiOf(routes: readonly AnyRoute[], options: OpenApiOptions):
   const paths: Record<string, Record<string, OpenApiOperation>> = { ...pagePaths };
   for (const each of routes) {
     const path = templateOf(each.path);
-    paths[path] = { ...paths[path], [each.method.toLowerCase()]: operationOf(each, options) };
+    paths[path] = {
+      ...paths[path],
+      [each.method.toLowerCase()]: operationOf(each, routes, options),
+    };
   }
   return {
     openapi: "3.1.0",
@@ -129,7 +132,11 @@ export function callersOf({ operation: { access, scope } }: AnyRoute): string {
   }
 }
 
-function operationOf(each: AnyRoute, { isLenient }: OpenApiOptions): OpenApiOperation {
+function operationOf(
+  each: AnyRoute,
+  routes: readonly AnyRoute[],
+  { isLenient }: OpenApiOptions,
+): OpenApiOperation {
   const { name, summary, about, body } = each;
   return {
     operationId: name,
@@ -146,7 +153,7 @@ function operationOf(each: AnyRoute, { isLenient }: OpenApiOptions): OpenApiOper
             content: { [jsonType]: { schema: isLenient ? opened(body.schema) : body.schema } },
           },
         }),
-    responses: responsesOf(each),
+    responses: responsesOf(each, routes),
   };
 }
 
@@ -173,8 +180,8 @@ function parametersOf(each: AnyRoute): readonly object[] {
     name,
     in: "path",
     required: true,
-    description: each.params?.[name] ?? "",
-    schema: { type: "string", minLength: 1 },
+    description: each.params?.[name]?.about ?? "",
+    schema: { minLength: 1, type: "string", ...each.params?.[name]?.schema },
   }));
   const inQuery = Object.entries(queryOf(each)).map(([name, { about, schema }]) => ({
     name,
@@ -185,7 +192,10 @@ function parametersOf(each: AnyRoute): readonly object[] {
   return [...inPath, ...inQuery];
 }
 
-function responsesOf(each: AnyRoute): Readonly<Record<string, OpenApiResponse>> {
+function responsesOf(
+  each: AnyRoute,
+  routes: readonly AnyRoute[],
+): Readonly<Record<string, OpenApiResponse>> {
   const replies = Object.entries(each.replies).map(
     ([status, { about, schema, type = jsonType, headers = {} }]): [string, OpenApiResponse] => [
       status,
@@ -195,10 +205,45 @@ function responsesOf(each: AnyRoute): Readonly<Record<string, OpenApiResponse>> 
         ...(schema === undefined && type === jsonType
           ? {}
           : { content: { [type]: { schema: schema === undefined ? events : ref(schema) } } }),
+        ...linksOf(each, schema, routes),
       },
     ],
   );
   return Object.fromEntries([...replies, ...refusedWith(each)]);
+}
+
+/** From a list to its first item, and from what was created to itself. */
+function linksOf(each: AnyRoute, schema: string | undefined, routes: readonly AnyRoute[]): object {
+  const pointed = schema === undefined ? undefined : pointerIn(schema);
+  const links = routes.flatMap((other) => {
+    const name = /^\/:(\w+)$/.exec(other.path.slice(each.path.length))?.[1];
+    const isItem = other.method === "GET" && other.path.startsWith(each.path);
+    const pointer = name === undefined || !isItem ? undefined : pointed?.(name);
+    if (pointer === undefined) return [];
+    const parameters = { [name as string]: `$response.body#${pointer}` };
+    return [[other.name, { operationId: other.name, parameters }]];
+  });
+  return links.length === 0 ? {} : { links: Object.fromEntries(links) };
+}
+
+/** Where an answer has the value of a parameter: its own field or that of the first item of its list. */
+function pointerIn(name: string): (parameter: string) => string | undefined {
+  const fields = fieldsIn({ $ref: `#/components/schemas/${name}` });
+  const [list, item] = Object.entries(fields)
+    .map(([key, { items }]) => [key, fieldsIn((items ?? {}) as JsonSchema)] as const)
+    .find(([, inside]) => Object.keys(inside).length > 0) ?? ["", {}];
+  return (parameter) => {
+    for (const key of [parameter, "id"]) {
+      if (Object.hasOwn(fields, key)) return `/${key}`;
+      if (Object.hasOwn(item, key)) return `/${list}/0/${key}`;
+    }
+    return undefined;
+  };
+}
+
+function fieldsIn({ $ref, properties }: JsonSchema): Readonly<Record<string, JsonSchema>> {
+  const named = typeof $ref === "string" ? replySchemas[$ref.replace(/^.*\//, "")] : undefined;
+  return (named?.["properties"] ?? properties ?? {}) as Record<string, JsonSchema>;
 }
 
 const events: JsonSchema = { type: "string", description: "Server-sent events." };

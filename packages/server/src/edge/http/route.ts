@@ -64,7 +64,7 @@ interface RouteDescription {
   readonly summary: string;
   readonly about?: string;
   /** The parts of the path that are not fixed. */
-  readonly params?: Readonly<Record<string, string>>;
+  readonly params?: QueryFields;
   readonly replies: Readonly<Record<number, DescribedReply>>;
   /** What it may be refused with beside what all routes like it may be refused with. */
   readonly refusals?: readonly ErrorCode[];
