@@ -210,6 +210,19 @@ test("a priority out of range is set to the nearest one, and the answer says so"
   };
   assert.deepEqual(await Promise.all([99, -1, 10].map(told)), ["9", "0", "9"]);
   assert.deepEqual(await Promise.all([0, 5, 9].map(told)), [undefined, undefined, undefined]);
+  const key = { idempotencyKey: "order-7" };
+  const tasks = [
+    { command: "x", payload: 1, priority: 99, ...key },
+    { command: "x", payload: 2, priority: 4, ...key },
+    { command: "x", payload: 3, priority: 4 },
+  ];
+  const { results } = (await server.post("/tasks/batch", { tasks }, "producer-acme")).json;
+  assert.deepEqual(
+    results.map(({ prioritySet }: { prioritySet?: number }) => prioritySet),
+    [9, undefined, undefined],
+  );
+  assert.equal(results[1].code, "idempotency_key_reused");
+  assert.match(results[1].error, new RegExp(`order-7.*${results[0].task.id}`));
 });
 
 test("priorities are clamped and attempts default when they are not positive", async (t) => {

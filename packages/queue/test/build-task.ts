@@ -88,7 +88,14 @@ export function leasedTask(over: Partial<LeasedTask> = {}): Task {
 /** What one attempt that came back leaves. */
 export function oneAttempt(end: Partial<PastAttempt>): Trail {
   const known = { workerId: worker, leaseToken: 2, startedMs: 2000, endedMs: 10_000 };
-  const attempt = { ...known, outcome: "nacked", error: "", stack: "", delayMs: 0, ...end } as const;
+  const attempt = {
+    ...known,
+    outcome: "nacked",
+    error: "",
+    stack: "",
+    delayMs: 0,
+    ...end,
+  } as const;
   return { attempts: [attempt], progress: undefined, logs: [] };
 }
 

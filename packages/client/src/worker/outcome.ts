@@ -90,7 +90,7 @@ export function stackOf(thrown: unknown): string {
 function* linesOf(thrown: unknown, depth: number): Generator<string> {
   if (!(thrown instanceof Error)) return;
   const frames = (thrown.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
-  yield* frames.filter((line) => !line.includes("(node:internal")).slice(0, framesMax);
+  yield* frames.filter((line) => !/\bnode:/.test(line)).slice(0, framesMax);
   if (depth === causesMax) return;
   if (thrown instanceof AggregateError) {
     for (const [at, each] of thrown.errors.slice(0, errorsMax).entries()) {

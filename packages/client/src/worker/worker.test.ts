@@ -317,7 +317,7 @@ test("a refusal that may pass keeps the result until it is stored", async () => 
 });
 
 test("a task that comes back before its nack is acknowledged is an attempt of its own", async () => {
-  const { server, running, deliver } = await setup();
+  const { server, running, deliver } = await setup({ stacks: false });
   await deliver({ leaseToken: 1 });
   await running[0]?.fail(new RetryIn("1s"));
   assert.deepEqual(server.last.take("nack"), {
@@ -326,6 +326,7 @@ test("a task that comes back before its nack is acknowledged is an attempt of it
     delaySeconds: 1,
     delayMs: 1000,
     reason: "try again in 1s",
+    stack: "",
   });
   await deliver({ leaseToken: 2, attempts: 1 });
   await running[1]?.finish({});
@@ -360,11 +361,11 @@ test("what a handler throws decides what becomes of the task", async () => {
     ],
   ];
   for (const [thrown, expected] of cases) {
-    const { server, running, deliver } = await setup({}, [delays]);
+    const { server, running, deliver } = await setup({ stacks: false }, [delays]);
     await deliver({ attempts: 2 });
     await running[0]?.fail(thrown);
     const sent = server.last.take(thrown instanceof Permanent ? "result" : "nack");
-    assert.deepEqual(sent, { taskId: "t1", leaseToken: 1, ...expected });
+    assert.deepEqual(sent, { taskId: "t1", leaseToken: 1, stack: "", ...expected });
   }
 });
 

@@ -231,7 +231,12 @@ const CreatedTasks = object(
   {
     results: list(
       either([
-        object({ task: Task, idempotentReplayed: only(true, "", isOptional), deduplicated }),
+        object({
+          task: Task,
+          idempotentReplayed: only(true, "", isOptional),
+          deduplicated,
+          prioritySet: whole("The request asked for a priority that there is not.", isOptional),
+        }),
         object(itemError),
       ]),
     ),

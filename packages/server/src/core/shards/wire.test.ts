@@ -144,7 +144,7 @@ test("claims, owners, submissions and heads come out as they went in", () => {
       for (const how of ["completed", "failed"] as const) {
         const result = { json: some, artifacts };
         const of = { tenantId, id: some as TaskId, owner: { workerId, leaseToken: count } };
-        const call = { of, request: { how, error: some, result, resultBytes: count } };
+        const call = { of, request: { how, error: some, stack: some, result, resultBytes: count } };
         assert.deepEqual(roundTrip(call, calls.submit), call);
       }
       const heading = { carriedOut: count, undecided: [1, count], isOverloaded: count % 2 === 0 };

@@ -53,14 +53,17 @@ export const taskRoutes = {
       const { tasks } = request.body as KeptOf<typeof CreateBatchBody>;
       return tasks.map((item) => createInput(item, request));
     },
-    reply: (answers, codec) =>
-      json(
-        results(answers, ({ task, payload, replayed, deduplicated }) => {
+    reply: (answers, codec, { body }) => {
+      const { tasks: sent } = body as KeptOf<typeof CreateBatchBody>;
+      return json(
+        results(answers, ({ task, payload, replayed, deduplicated }, at) => {
           const mark = replayed ? `,"idempotentReplayed":true` : "";
           const unique = deduplicated ? `,"deduplicated":true` : "";
-          return `{"task":${codec.task(task, payload)}${mark}${unique}}`;
+          const set = isPriority(sent[at]?.priority) ? "" : `,"prioritySet":${task.priority}`;
+          return `{"task":${codec.task(task, payload)}${mark}${unique}${set}}`;
         }),
-      ),
+      );
+    },
   }),
   claimTask: byHand({
     operation: claimTasks,
@@ -157,8 +160,11 @@ function priorityNote(
   { priority: asked = 0 }: KeptOf<typeof CreateBody>,
   priority: number,
 ): Readonly<Record<string, string>> {
-  if (asked >= 0 && asked <= limits.priorityMax) return {};
-  return { "Codeq-Priority-Set": `${priority}` };
+  return isPriority(asked) ? {} : { "Codeq-Priority-Set": `${priority}` };
+}
+
+function isPriority(asked = 0): boolean {
+  return asked >= 0 && asked <= limits.priorityMax;
 }
 
 const noTags: readonly string[] = [];
@@ -222,9 +228,9 @@ function submittedText(
   return `${text.slice(0, -1)},"repeated":true${differed}}`;
 }
 
-function results<T>(answers: readonly Answer<T>[], show: (value: T) => string): string {
-  const items = answers.map((answer) =>
-    answer.ok ? show(answer.value) : `{${errorMembers(answer)}}`,
+function results<T>(answers: readonly Answer<T>[], show: (value: T, at: number) => string): string {
+  const items = answers.map((answer, at) =>
+    answer.ok ? show(answer.value, at) : `{${errorMembers(answer)}}`,
   );
   return `{"results":[${items.join(",")}]}`;
 }
