@@ -14,7 +14,7 @@ class Hello(_message.Message):
     def __init__(self, token: _Optional[str] = ...) -> None: ...
 
 class CreateTask(_message.Message):
-    __slots__ = ("seq", "command", "payload", "priority", "webhook", "max_attempts", "idempotency_key", "run_at", "delay_seconds", "trace_parent", "trace_state", "tags", "timeout_seconds", "ttl_seconds", "idempotency_mode", "unique_key", "unique_while", "unique_on", "unique_for", "unique_max_wait")
+    __slots__ = ("seq", "command", "payload", "priority", "webhook", "max_attempts", "idempotency_key", "run_at", "delay_seconds", "trace_parent", "trace_state", "tags", "timeout_seconds", "ttl_seconds", "idempotency_mode", "unique_key", "unique_while", "unique_on", "unique_for", "unique_max_wait", "delay_ms", "batch_id")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,8 @@ class CreateTask(_message.Message):
     UNIQUE_ON_FIELD_NUMBER: _ClassVar[int]
     UNIQUE_FOR_FIELD_NUMBER: _ClassVar[int]
     UNIQUE_MAX_WAIT_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     seq: int
     command: str
     payload: bytes
@@ -55,7 +57,9 @@ class CreateTask(_message.Message):
     unique_on: str
     unique_for: str
     unique_max_wait: str
-    def __init__(self, seq: _Optional[int] = ..., command: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., webhook: _Optional[str] = ..., max_attempts: _Optional[int] = ..., idempotency_key: _Optional[str] = ..., run_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delay_seconds: _Optional[int] = ..., trace_parent: _Optional[str] = ..., trace_state: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., timeout_seconds: _Optional[int] = ..., ttl_seconds: _Optional[int] = ..., idempotency_mode: _Optional[str] = ..., unique_key: _Optional[str] = ..., unique_while: _Optional[str] = ..., unique_on: _Optional[str] = ..., unique_for: _Optional[str] = ..., unique_max_wait: _Optional[str] = ...) -> None: ...
+    delay_ms: int
+    batch_id: str
+    def __init__(self, seq: _Optional[int] = ..., command: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., webhook: _Optional[str] = ..., max_attempts: _Optional[int] = ..., idempotency_key: _Optional[str] = ..., run_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delay_seconds: _Optional[int] = ..., trace_parent: _Optional[str] = ..., trace_state: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., timeout_seconds: _Optional[int] = ..., ttl_seconds: _Optional[int] = ..., idempotency_mode: _Optional[str] = ..., unique_key: _Optional[str] = ..., unique_while: _Optional[str] = ..., unique_on: _Optional[str] = ..., unique_for: _Optional[str] = ..., unique_max_wait: _Optional[str] = ..., delay_ms: _Optional[int] = ..., batch_id: _Optional[str] = ...) -> None: ...
 
 class CreateTaskBatch(_message.Message):
     __slots__ = ("tasks",)
