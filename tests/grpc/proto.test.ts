@@ -25,9 +25,12 @@ const workerMessages = {
   Artifact: "name=1 string, url=2 string, content=3 bytes, content_type=4 string",
   Result: [
     "task_id=1 string, status=2 string, result_json=3 bytes, error=4 string",
-    "lease_token=100 uint64, artifacts=101 repeated Artifact",
+    "lease_token=100 uint64, artifacts=101 repeated Artifact, stack=102 string",
   ].join(", "),
-  Nack: "task_id=1 string, delay_seconds=2 int32, reason=3 string, lease_token=100 uint64, delay_ms=101 uint64",
+  Nack: [
+    "task_id=1 string, delay_seconds=2 int32, reason=3 string",
+    "lease_token=100 uint64, delay_ms=101 uint64, stack=102 string",
+  ].join(", "),
   Progress: "percent=1 int32, text=2 string",
   Heartbeat: [
     "task_id=1 string, extend_seconds=2 int32, lease_token=100 uint64",
