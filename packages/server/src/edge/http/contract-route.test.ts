@@ -209,7 +209,7 @@ test("a body is described with its bounds; null is the same as a missing value",
   assert.deepEqual(required, ["name", "names", "title", "lease"]);
   assert.deepEqual(properties, {
     name: { type: "string", maxLength: 5 },
-    kind: { type: ["string", "null"] },
+    kind: { type: ["string", "null"], enum: ["a", "b", "c", "", null] },
     tags: {
       type: ["array", "null"],
       items: { type: "string", minLength: 1, maxLength: 3 },
