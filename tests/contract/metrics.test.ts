@@ -209,6 +209,23 @@ test("waiters, requests and operations are measured", async (t) => {
   assert.equal(await server.metric(series), 1);
 });
 
+test("the writes of tasks are timed until they are durable, without the waiting of claims", async (t) => {
+  const server = await setup(t);
+  const claimed = server.post("/tasks/claim", { waitSeconds: 10 }, "worker-acme");
+  await server.untilWaiting(1);
+  await server.clock.advance(5000);
+  const id = await server.create({ command: "render" });
+  assert.equal((await claimed).status, 200);
+  const body = { status: "COMPLETED", result: {} };
+  assert.equal((await server.post(`/tasks/${id}/result`, body, "worker-acme")).status, 200);
+  for (const operation of ["task.save", "task.claim", "result.save"]) {
+    const series = (what: string): Promise<number> =>
+      server.metric(`codeq_store_operation_seconds_${what}{operation="${operation}"}`);
+    assert.equal(await series("count"), 1, operation);
+    assert.ok((await series("sum")) < 5, operation);
+  }
+});
+
 test(
   "S12: commands, paths and methods of strangers make no new series beyond the bound",
   onlyWith.series,

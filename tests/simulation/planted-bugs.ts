@@ -10,6 +10,7 @@ import type { Config } from "../../packages/server/src/config/settings.ts";
 import { GroupAnswers } from "../../packages/server/src/core/broker/group-answers.ts";
 import type { QueueState } from "../../packages/server/src/core/broker/queue-state.ts";
 import type { Waiter } from "../../packages/server/src/core/broker/verbs.ts";
+import { systemClock } from "../../packages/server/src/core/clock.ts";
 import type { Explained } from "../../packages/server/src/core/search/explained.ts";
 import { eventsOf } from "../../packages/server/src/core/search/feed-events.ts";
 import type { RecordWrite } from "../../packages/server/src/core/store/store.ts";
@@ -709,7 +710,11 @@ export const plantedBugs: readonly PlantedBug[] = [
           group.wait = (outcome) => {
             if (!(outcome instanceof GroupAnswers)) return wait(outcome);
             // Whoever asked is still answered in time.
-            const answers = new GroupAnswers(() => {});
+            const answers = new GroupAnswers({
+              observe: () => {},
+              observeGroup: undefined,
+              clock: systemClock,
+            });
             outcome.answer = (waiter, answer, item) => answers.answer(waiter, answer, item);
             queueMicrotask(() => outcome.durable());
             wait(answers);

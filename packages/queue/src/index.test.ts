@@ -84,6 +84,7 @@ test("the package offers its rules and nothing else", () => {
     "statusOf",
     "timedOut",
     "uniqueActions",
+    "uniqueOutcomes",
     "uniqueWhiles",
     "utc",
     "withAttached",

@@ -9,7 +9,7 @@ import {
   type TenantId,
   timedOut,
 } from "@codeq/queue";
-import type { Metrics } from "./metrics.ts";
+import { type Metrics, storeOperations } from "./metrics.ts";
 import { noTracing, type RefusedCall, type Tracing } from "./tracing/tracing.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
@@ -103,6 +103,22 @@ export class Events {
 
   operated(operation: string, outcome: OperationOutcome, seconds: number): void {
     this.#metrics.operationSeconds.observe(seconds, operation, outcome);
+  }
+
+  /** Every task of a group waited for the whole group. */
+  groupDurable(changes: readonly Change[], seconds: number): void {
+    const counts = { "task.save": 0, "task.claim": 0, "result.save": 0 };
+    for (let at = 0; at < changes.length; at++) {
+      const { because } = changes[at] as Change;
+      if (because === "created") counts["task.save"] += 1;
+      else if (because === "claimed") counts["task.claim"] += 1;
+      else if (because === "finished") counts["result.save"] += 1;
+    }
+    const { storeOperationSeconds } = this.#metrics;
+    for (const operation of storeOperations) {
+      const count = counts[operation];
+      if (count > 0) storeOperationSeconds.observeTimes(count, seconds, operation);
+    }
   }
 
   /** The lease of a task ended before its worker submitted a result. */

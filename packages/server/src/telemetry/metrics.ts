@@ -16,6 +16,9 @@ import {
   Spellings,
 } from "./registry.ts";
 
+/** Writes of tasks, by the names that the Go server has for them. */
+export const storeOperations = ["task.save", "task.claim", "result.save"] as const;
+
 export const streamKinds = ["producer", "worker"] as const;
 /** The reasons for which streams end; `edge/grpc` documents them. */
 export const streamEnds = [
@@ -303,6 +306,16 @@ export const metricTable = {
     type: "gauge",
     help: "Ready tasks that are held in memory.",
     labels: [],
+  },
+  storeOperationSeconds: {
+    name: "codeq_store_operation_seconds",
+    type: "histogram",
+    help: "Time in the broker and the engine, until a write of a task is durable; waiting claims are not part of it.",
+    labels: [{ name: "operation", values: storeOperations }],
+    buckets: [
+      0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+      2.5, 5,
+    ],
   },
   commitGroupBatches: {
     name: "codeq_commit_group_batches",

@@ -48,6 +48,8 @@ export interface Gauge<V extends readonly string[]> {
 
 export interface Histogram<V extends readonly string[]> {
   observe(value: number, ...labels: V): void;
+  /** The same value several times. */
+  observeTimes(times: number, value: number, ...labels: V): void;
 }
 
 /** The label value for everything beyond the bound of an open label. */
@@ -237,11 +239,14 @@ function histogram(row: MetricRow, admits: readonly Admit[], show: Show): Series
   }));
   const recordable = {
     observe(value: number, a = "", b = "", c = ""): void {
+      recordable.observeTimes(1, value, a, b, c);
+    },
+    observeTimes(times: number, value: number, a = "", b = "", c = ""): void {
       const cell = cells.at(a, b, c);
       let bucket = 0;
       while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket++;
-      (cell.counts[bucket] as number) += 1;
-      cell.sum += value;
+      (cell.counts[bucket] as number) += times;
+      cell.sum += times * value;
     },
   };
   const cellLines = (labels: readonly string[], cell: HistogramCell): string[] => {

@@ -4,21 +4,33 @@
  */
 import type { CommitWaiter, FaultError } from "@codeq/engine";
 import type { Change } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
 import type { Waiter } from "./verbs.ts";
 
 /** Called with every durable change, once. */
 export type Observe = (change: Change) => void;
 
+/** Called with each durable group, and how long it took from its first decision until it was durable. */
+export type ObserveGroup = (changes: readonly Change[], ms: number) => void;
+
+interface Observers {
+  readonly observe: Observe;
+  readonly observeGroup: ObserveGroup | undefined;
+  readonly clock: Clock;
+}
+
 export class GroupAnswers implements CommitWaiter {
-  readonly #observe: Observe;
+  readonly #observers: Observers;
+  readonly #sinceMs: number;
   readonly #changes: Change[] = [];
   // Three arrays instead of objects, because all entries live until the disk has answered.
   readonly #waiters: Waiter<unknown>[] = [];
   readonly #answers: unknown[] = [];
   readonly #items: number[] = [];
 
-  constructor(observe: Observe) {
-    this.#observe = observe;
+  constructor(observers: Observers) {
+    this.#observers = observers;
+    this.#sinceMs = observers.clock.monotonicMs();
   }
 
   add(change: Change): void {
@@ -33,9 +45,11 @@ export class GroupAnswers implements CommitWaiter {
 
   durable(): void {
     const bugs: unknown[] = [];
+    const { observe, observeGroup, clock } = this.#observers;
+    observeGroup?.(this.#changes, clock.monotonicMs() - this.#sinceMs);
     for (let at = 0; at < this.#changes.length; at++) {
       try {
-        this.#observe(this.#changes[at] as Change);
+        observe(this.#changes[at] as Change);
       } catch (error) {
         bugs.push(error);
       }

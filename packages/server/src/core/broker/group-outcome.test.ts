@@ -12,6 +12,7 @@ import {
   submit,
   success,
 } from "../../../test/broker-world.ts";
+import { systemClock } from "../clock.ts";
 import { GroupAnswers } from "./group-answers.ts";
 import type { Waiter } from "./verbs.ts";
 
@@ -22,13 +23,20 @@ function change(name: string): Change {
 /** Everything that anybody is told, in order. */
 function setup(): {
   told: string[];
+  groups: readonly [changes: number, ms: number][];
   outcome: GroupAnswers;
   waiter: (name: string, then?: () => void) => Waiter<string>;
 } {
   const told: string[] = [];
-  const outcome = new GroupAnswers(({ after }) => {
-    told.push(`changed ${after?.id}`);
-    if (after?.id.includes("broken")) throw new Error(`observer of ${after.id}`);
+  const groups: [changes: number, ms: number][] = [];
+  let nowMs = 40;
+  const outcome = new GroupAnswers({
+    clock: { ...systemClock, monotonicMs: () => nowMs++ },
+    observe: ({ after }) => {
+      told.push(`changed ${after?.id}`);
+      if (after?.id.includes("broken")) throw new Error(`observer of ${after.id}`);
+    },
+    observeGroup: (changes, ms) => groups.push([changes.length, ms]),
   });
   const waiter = (name: string, then: () => void = () => {}): Waiter<string> => ({
     durable: (answer, item) => {
@@ -40,13 +48,13 @@ function setup(): {
       then();
     },
   });
-  return { told, outcome, waiter };
+  return { told, groups, outcome, waiter };
 }
 
 const full = new FaultError("disk_full", "no room");
 
 test("those who watch hear of every change, in order, before anybody is answered", () => {
-  const { told, outcome, waiter } = setup();
+  const { told, groups, outcome, waiter } = setup();
   outcome.add(change("a"));
   outcome.answer(waiter("first"), "made a", 0);
   outcome.add(change("b"));
@@ -54,6 +62,7 @@ test("those who watch hear of every change, in order, before anybody is answered
   outcome.answer(waiter("second"), "made b and c", 7);
   assert.deepEqual(told, []);
   outcome.durable();
+  assert.deepEqual(groups, [[3, 1]], "how long the group took");
   assert.deepEqual(told, [
     "changed a",
     "changed b",

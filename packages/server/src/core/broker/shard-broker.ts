@@ -125,7 +125,7 @@ import type {
 import type { Claim } from "./claim.ts";
 import { Claims } from "./claims/claims.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
-import { GroupAnswers, type Observe } from "./group-answers.ts";
+import { GroupAnswers, type Observe, type ObserveGroup } from "./group-answers.ts";
 import { Leases } from "./leases.ts";
 import { MemoryIndex } from "./memory-index.ts";
 import { type QueueState, Queues } from "./queue-state.ts";
@@ -171,6 +171,7 @@ export interface BrokerOptions {
   readonly prepareRemoval: (ids: readonly TaskId[]) => () => Promise<void>;
   /** Called with every durable change. */
   readonly observe: Observe;
+  readonly observeGroup?: ObserveGroup | undefined;
 }
 
 export class ShardBroker implements Broker {
@@ -205,6 +206,7 @@ export class ShardBroker implements Broker {
   /** The commit group that takes changes now, and what happens when it is durable. */
   #group: unknown;
   #outcome: GroupAnswers;
+  readonly #observers: ConstructorParameters<typeof GroupAnswers>[0];
 
   private constructor(options: BrokerOptions) {
     const { store, clock } = options;
@@ -252,7 +254,9 @@ export class ShardBroker implements Broker {
     });
     this.#search = new TaskSearch({ clock, store, queues, reads: this.reads });
     this.series = new QueueSeries({ store, queues, clock });
-    this.#outcome = new GroupAnswers(this.#observe);
+    const { observeGroup } = options;
+    this.#observers = { observe: this.#observe, observeGroup, clock };
+    this.#outcome = new GroupAnswers(this.#observers);
     store.onRollback = () => this.#recover();
     const { keyLifeMs: lifeMs = 0 } = options;
     store.keyUntilMs = (task) =>
@@ -1185,7 +1189,7 @@ export class ShardBroker implements Broker {
   ): void {
     if (group !== this.#group) {
       this.#group = group;
-      this.#outcome = new GroupAnswers(this.#observe);
+      this.#outcome = new GroupAnswers(this.#observers);
       group.wait(this.#outcome);
     }
     const outcome = this.#outcome;

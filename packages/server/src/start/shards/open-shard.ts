@@ -90,7 +90,7 @@ export async function openShard(given: ShardParts): Promise<Shard> {
   const events = new Events(metrics);
   const observers = new ChangeObservers({ events, feed, tracing: parts.tracing });
   const artifacts = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
-  const broker = await openBroker(parts, { store, observers, artifacts });
+  const broker = await openBroker(parts, { store, observers, events, artifacts });
   parts.onBroker?.(broker);
   collectBrokerMetrics(metrics, broker, clock);
   const sweeps = startSweeps({ ...parts, broker, observers, events });
@@ -105,13 +105,16 @@ export async function openShard(given: ShardParts): Promise<Shard> {
   };
 }
 
+interface OpenedParts {
+  readonly store: Store;
+  readonly observers: ChangeObservers;
+  readonly events: Events;
+  readonly artifacts: ArtifactProvider;
+}
+
 function openBroker(
   parts: ShardParts,
-  {
-    store,
-    observers,
-    artifacts,
-  }: { store: Store; observers: ChangeObservers; artifacts: ArtifactProvider },
+  { store, observers, events, artifacts }: OpenedParts,
 ): Promise<ShardBroker> {
   const { config, clock, draw, memory } = parts;
   const warnings = new SpacedWarnings(parts.logger, clock);
@@ -150,6 +153,7 @@ function openBroker(
       };
     },
     observe: (change) => observers.observe(change),
+    observeGroup: (changes, ms) => events.groupDurable(changes, ms / 1000),
   });
 }
 
