@@ -68,7 +68,10 @@ async function measure(plan: Plan): Promise<{ created: number; finished: number 
     } else if (reply.case === "task" && reply.value.task !== undefined) {
       const { id, leaseToken } = reply.value.task;
       const result = { taskId: id, status: "COMPLETED", resultJson: Buffer.from("{}"), error: "" };
-      worker.send({ case: "result", value: { ...result, stack: "", leaseToken, artifacts: [] } });
+      worker.send({
+        case: "result",
+        value: { ...result, stack: "", leaseToken, artifacts: [], used: undefined },
+      });
       worker.send({ case: "ready", value: ready });
     }
   };

@@ -120,13 +120,21 @@ const success: Submission = {
   resultBytes: result.json.length,
 };
 
-export async function enqueueOne(broker: ShardBroker): Promise<void> {
-  await ask<Enqueued>((waiter) => broker.enqueue(newTask, waiter));
+export async function enqueueOne(
+  broker: ShardBroker,
+  fields: Pick<NewTask, "lane"> = {},
+): Promise<void> {
+  const task = fields.lane === undefined ? newTask : { ...newTask, ...fields };
+  await ask<Enqueued>((waiter) => broker.enqueue(task, waiter));
 }
 
 /** One task in, the oldest one out, and its result, each waited for as a client would. */
-export async function cycleOne(broker: ShardBroker, workerId: WorkerId): Promise<void> {
-  await enqueueOne(broker);
+export async function cycleOne(
+  broker: ShardBroker,
+  workerId: WorkerId,
+  fields: Pick<NewTask, "lane"> = {},
+): Promise<void> {
+  await enqueueOne(broker, fields);
   const request = { tenantId, workerId, queues, leaseMs: 60_000, count: 1, waitMs: 1000 };
   const [claimed] = await claim(broker, request);
   if (claimed === undefined) throw new Error("there was nothing to claim");

@@ -8,6 +8,7 @@ import { consoleBench, consoleHelp } from "./console-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
 import { fairnessBench, fairnessHelp } from "./fairness-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
+import { lanesBench, lanesHelp } from "./lanes-bench.ts";
 import { UsageError } from "./options.ts";
 import { outboxBench, outboxHelp } from "./outbox-bench.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
@@ -34,6 +35,7 @@ const subjects: Record<string, Subject> = {
   engine: { help: engineHelp, run: engineBench },
   fairness: { help: fairnessHelp, run: fairnessBench },
   http: { help: httpHelp, run: httpBench },
+  lanes: { help: lanesHelp, run: lanesBench },
   outbox: { help: outboxHelp, run: outboxBench },
   peers: { help: peersHelp, run: peersBench },
   rest: { help: restHelp, run: restBench },

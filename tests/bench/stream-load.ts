@@ -147,7 +147,16 @@ class WorkerSlots {
 }
 
 function toResult({ id, leaseToken }: worker.Task): worker.Result {
-  return { taskId: id, status, resultJson, error: "", stack: "", leaseToken, artifacts: [] };
+  return {
+    taskId: id,
+    status,
+    resultJson,
+    error: "",
+    stack: "",
+    leaseToken,
+    artifacts: [],
+    used: undefined,
+  };
 }
 
 await runLoad<StreamLoadOptions>(async (options, meter, finished) => {

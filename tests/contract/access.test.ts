@@ -512,6 +512,37 @@ const table: Readonly<Record<string, Row>> = {
     ok: 204,
     foreign: 204,
   },
+  "GET /v1/codeq/admin/topics/:topicName/lanes": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/topics/render/lanes",
+    ok: 200,
+    foreign: 200,
+  },
+  "PUT /v1/codeq/admin/topics/:topicName/lanes/:lane": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics/render/lanes/ada",
+    body: () => ({ concurrency: 2 }),
+    ok: 200,
+    foreign: 200,
+  },
+  "DELETE /v1/codeq/admin/topics/:topicName/lanes/:lane": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics/render/lanes/ada",
+    ok: 204,
+    foreign: 204,
+  },
+  "POST /v1/codeq/admin/topics/:topicName/lanes/:lane/pause": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics/render/lanes/ada/pause",
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/topics/:topicName/lanes/:lane/resume": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics/render/lanes/ada/resume",
+    ok: 200,
+    foreign: 200,
+  },
   "GET /v1/codeq/tasks/by-key/:key": {
     access: "either",
     path: () => "/v1/codeq/tasks/by-key/classified-key",

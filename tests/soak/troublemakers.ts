@@ -150,7 +150,10 @@ export class Troublemakers {
         const [first] = tasks;
         const result = { taskId: first?.id ?? "", leaseToken: 0, status: "COMPLETED", error: "" };
         stream.sendHalf(
-          { case: "result", value: { ...result, stack: "", resultJson: "{}", artifacts: [] } },
+          {
+            case: "result",
+            value: { ...result, stack: "", resultJson: "{}", artifacts: [], used: undefined },
+          },
           random.next(),
         );
       }

@@ -9,6 +9,7 @@ type Outcome = "complete" | "fail" | "nack" | "abandon" | "interrupt" | "heartbe
 /** What a worker can be told about a task that has come back in the meantime. */
 const lateTexts = ["not-in-progress", "not-owner"];
 const resultJson = '{"done":true}';
+const noLane = { holdSeconds: 0, used: undefined };
 const failure = "it did not work";
 
 const mix: readonly (readonly [number, Outcome])[] = [
@@ -89,7 +90,7 @@ export class Worker {
         const delaySeconds = random.int(2);
         this.stream.send({
           case: "nack",
-          value: { ...owned, delaySeconds, delayMs: 0, reason: failure, stack: "" },
+          value: { ...owned, ...noLane, delaySeconds, delayMs: 0, reason: failure, stack: "" },
         });
         return;
       }
@@ -160,7 +161,7 @@ export class Worker {
 
   #result(task: worker.Task, outcome: "complete" | "fail"): worker.Result {
     const { id: taskId, leaseToken } = task;
-    const of = { taskId, leaseToken, artifacts: [], stack: "" };
+    const of = { taskId, leaseToken, artifacts: [], stack: "", used: undefined };
     this.#submitted.set(
       leaseOf(task.id, leaseToken),
       outcome === "complete" ? "completed" : "failed",

@@ -14,6 +14,7 @@ const promised = [
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
   "mcp",
   ...["keys create", "keys list", "keys revoke", "salvage"],
+  ...["lanes list", "lanes set", "lanes delete", "lanes pause", "lanes resume"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
   ...["webhooks log", "webhooks failed", "webhooks redeliver", "webhooks endpoints"],

@@ -8,6 +8,7 @@ import { accessCommands } from "./table/access-commands.ts";
 import { agentCommands } from "./table/agent-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
 import { clusterCommands } from "./table/cluster-commands.ts";
+import { laneCommands } from "./table/lane-commands.ts";
 import { outboxCommands } from "./table/outbox-commands.ts";
 import { repairCommands } from "./table/repair-commands.ts";
 import { scheduleCommands } from "./table/schedule-commands.ts";
@@ -27,6 +28,7 @@ export const commandTable: readonly CommandRow[] = [
   ...webhookCommands,
   ...subscriptionCommands,
   ...topicCommands,
+  ...laneCommands,
   ...accessCommands,
   ...clusterCommands,
   ...checkCommands,

@@ -109,6 +109,8 @@ export function taskFields(options: Options): NewTask {
     unique: options.has("unique")
       ? { key: options.text("unique"), on: options.text("unique-on") }
       : undefined,
+    lane: options.text("lane"),
+    cost: options.wholeNumber("cost", { min: 1, max: limits.laneUnitsMax }),
     runAt: options.instant("run-at"),
     delaySeconds: options.exactSeconds("delay"),
     timeoutSeconds: options.seconds("execution-timeout"),

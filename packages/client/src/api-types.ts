@@ -1,5 +1,59 @@
 /** Generated from packages/protocol/src/api by `npm run gen`; edit that instead. */
 
+/** A task spends its cost, which is 1 by default. */
+export interface Rate {
+  /** How many units may be spent in the time `per`. */
+  readonly units: number;
+  /** A length of time such as `1s`, `1m` or `24h`. */
+  readonly per: string;
+  /** How many units may be spent at once; 0 for `units`. */
+  readonly burst?: number | undefined;
+}
+
+/** What applies to each lane of a queue. */
+export interface LanesPolicy {
+  /** How many tasks of a lane may be leased; 0 for any number. */
+  readonly concurrency?: number | undefined;
+  readonly rate?: Rate | undefined;
+}
+
+/** What one lane has instead of what the topic says. */
+export interface LaneLimits {
+  /** How many tasks may be leased; 0 for any number. By default as for each lane. */
+  readonly concurrency?: number | undefined;
+  readonly rate?: Rate | undefined;
+  /** How many times the share of another lane. */
+  readonly weight?: number | undefined;
+}
+
+/** A lane of a queue. */
+export interface Lane {
+  readonly lane: string;
+  /** Tasks that are ready. */
+  readonly ready: number;
+  /** Tasks that workers have. */
+  readonly inProgress: number;
+  /** When the next task was created. */
+  readonly oldestAt?: string | undefined;
+  /** How many tasks may be leased. */
+  readonly concurrency?: number | undefined;
+  readonly rate?: Rate | undefined;
+  /** How many times the share of another lane. */
+  readonly weight: number;
+  /** Units that may be spent now. */
+  readonly unitsLeft?: number | undefined;
+  /** When the next task may be claimed, where that is later than now. */
+  readonly nextAt?: string | undefined;
+  /** Who paused the lane, when and why. */
+  readonly paused?: {
+    /** Who paused it. */
+    readonly by: string;
+    /** When. */
+    readonly at: string;
+    readonly reason?: string | undefined;
+  } | undefined;
+}
+
 /** What a queue does with its tasks. */
 export interface TopicPolicy {
   /** Priorities that tasks may have. */
@@ -12,6 +66,8 @@ export interface TopicPolicy {
   readonly retentionSeconds?: number | undefined;
   /** How many tasks may be leased; 0 for any number. */
   readonly maxConsumers?: number | undefined;
+  readonly rate?: Rate | undefined;
+  readonly lanes?: LanesPolicy | undefined;
 }
 
 /** A queue with a policy of its own. */
@@ -405,6 +461,10 @@ export interface RunStatus {
   readonly scheduleId?: string | undefined;
   /** There is one task at a time with this key in the queue. */
   readonly uniqueKey?: string | undefined;
+  /** The lane of the task in its queue. */
+  readonly lane?: string | undefined;
+  /** Units of rates and fair shares that the task takes; 1 if missing. */
+  readonly cost?: number | undefined;
   /** How often a later request with the unique key has changed the task. */
   readonly replaced?: number | undefined;
   /** When the first of the requests came. */
@@ -509,6 +569,10 @@ export interface AdminTask {
   readonly scheduleId?: string | undefined;
   /** There is one task at a time with this key in the queue. */
   readonly uniqueKey?: string | undefined;
+  /** The lane of the task in its queue. */
+  readonly lane?: string | undefined;
+  /** Units of rates and fair shares that the task takes; 1 if missing. */
+  readonly cost?: number | undefined;
   /** How often a later request with the unique key has changed the task. */
   readonly replaced?: number | undefined;
   /** When the first of the requests came. */
@@ -604,6 +668,10 @@ export interface InspectedTask {
     readonly scheduleId?: string | undefined;
     /** There is one task at a time with this key in the queue. */
     readonly uniqueKey?: string | undefined;
+    /** The lane of the task in its queue. */
+    readonly lane?: string | undefined;
+    /** Units of rates and fair shares that the task takes; 1 if missing. */
+    readonly cost?: number | undefined;
     /** How often a later request with the unique key has changed the task. */
     readonly replaced?: number | undefined;
     /** When the first of the requests came. */
@@ -822,9 +890,11 @@ export interface TaskExplanation {
   readonly command: string;
   readonly place: "ready" | "delayed" | "held" | "leased" | "dead" | "failed" | "cancelled" | "done";
   /** What holds the task, for programs. */
-  readonly rule: "expired" | "delayed" | "held" | "storage" | "lease_quota" | "paused" | "topic_limit" | "no_worker" | "no_worker_for_command" | "workers_busy" | "next" | "leased" | "dead" | "done" | "failed" | "cancelled";
+  readonly rule: "expired" | "delayed" | "held" | "storage" | "lease_quota" | "paused" | "topic_limit" | "topic_rate" | "lane_paused" | "lane_limit" | "lane_rate" | "lane_held" | "no_worker" | "no_worker_for_command" | "workers_busy" | "next" | "leased" | "dead" | "done" | "failed" | "cancelled";
   /** The same for people. */
   readonly why: string;
+  /** When its lane or its queue may be claimed from again. */
+  readonly nextAt?: string | undefined;
   /** When a delayed task may be claimed. */
   readonly dueAt?: string | undefined;
   /** Who has it. */

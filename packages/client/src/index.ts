@@ -35,12 +35,16 @@ export type {
   FailureGroup,
   HandedOff,
   InspectedTask,
+  Lane,
+  LaneLimits,
+  LanesPolicy,
   PlannedRun,
   QueueDetails,
   QueueOverview,
   QueuePause,
   QueueSeries,
   QueueTrends,
+  Rate,
   RedeliverOutcome,
   RemovedNode,
   RepairedLog,
@@ -127,7 +131,7 @@ export {
   type WebhookMessage,
   type WebhookRequest,
 } from "./verify-webhook.ts";
-export { Permanent, RetryIn } from "./worker/outcome.ts";
+export { Permanent, RateLimited, RetryIn } from "./worker/outcome.ts";
 export type { Middleware, TaskContext } from "./worker/task-context.ts";
 export type { WorkedOff } from "./worker/work-until-idle.ts";
 export type {

@@ -43,6 +43,13 @@ export interface UniqueOptions<Input = unknown> {
 export interface TaskSettings<Input = unknown> {
   /** One task at a time for a key, such as `{ key: (i) => i.account, on: "latest" }`. */
   readonly unique?: UniqueOptions<Input> | undefined;
+  /**
+   * What limits, rates and fair shares of the queue apply to, such as `(i) => i.customer`; at most 200 bytes. Tasks of a
+   * lane and priority are claimed in their order.
+   */
+  readonly lane?: string | ((input: Input) => string) | undefined;
+  /** How many units of rates and fair shares a task takes, such as `(i) => i.pages`. Default: 1. */
+  readonly cost?: number | ((input: Input) => number) | undefined;
   /** The number of attempts and the delay between them. Default: the policy of the server. */
   readonly retry?: RetryOptions | undefined;
   /**
@@ -67,6 +74,8 @@ export interface TaskDefinition {
   readonly timeoutMs: number | undefined;
   readonly priority: number;
   readonly unique: UniqueOptions | undefined;
+  readonly lane: string | ((input: unknown) => string) | undefined;
+  readonly cost: number | ((input: unknown) => number) | undefined;
 }
 
 /** The function that does the work. What it returns is the output; what it throws is an attempt that failed. */
@@ -231,6 +240,8 @@ function toDefinition(name: string, options: TaskSettings<never> & Schemas): Tas
     retryDelay: retry.delay,
     // The key gets the input that producers pass.
     unique: options.unique as UniqueOptions | undefined,
+    lane: options.lane as TaskDefinition["lane"],
+    cost: options.cost as TaskDefinition["cost"],
     timeoutMs: timeout === undefined ? undefined : toMs(timeout, "timeout"),
   };
 }

@@ -137,6 +137,16 @@ export const errors = {
     "ALREADY_EXISTS",
     "another task has this unique key; wait for its end, or use another value of unique.on",
   ),
+  placement_conflict: row(
+    400,
+    "INVALID_ARGUMENT",
+    "with several shards, a task cannot have both a batch and a lane; leave one of them out, or use one shard",
+  ),
+  cost_above_burst: row(
+    400,
+    "INVALID_ARGUMENT",
+    "the task costs more units than the rate of its lane or queue allows at once; split the task, or raise the burst",
+  ),
   task_deleted: row(
     410,
     "NOT_FOUND",
@@ -173,6 +183,11 @@ export const errors = {
     409,
     "RESOURCE_EXHAUSTED",
     "the tenant has 10000 schedules, which is the most; delete some, or let one schedule create several tasks",
+  ),
+  too_many_lanes: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "too many lanes of this queue have limits of their own or are paused; take some of them back",
   ),
   too_many_topics: row(
     409,

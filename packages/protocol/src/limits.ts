@@ -10,6 +10,16 @@ export const limits = {
   idempotencyKeyCharsMax: 256,
   uniqueKeyCharsMax: 200,
   uniqueSecondsMax: 30 * 86_400,
+  laneBytesMax: 200,
+  /** The cost of a task, and the units of a rate. */
+  laneUnitsMax: 1_000_000_000,
+  /** How long a nack may hold a lane. */
+  holdSecondsMax: 86_400,
+  laneWeightMax: 1000,
+  /** Lanes of a tenant with limits of their own, or paused. */
+  laneLimitsMax: 10_000,
+  lanesListedMax: 1000,
+  ratePerPattern: /^(?:[1-9]\d{0,7}s|[1-9]\d{0,5}m|[1-9]\d{0,3}h|[1-9]\d{0,2}d)$/,
   /** Begins the idempotency keys that clients make for one call; the server forgets them with their tasks. */
   callKeyPrefix: "auto:",
   tagsMax: 16,

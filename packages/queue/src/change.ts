@@ -11,6 +11,8 @@ export type Cause =
   | "attached"
   | "finished"
   | "nacked"
+  /** A worker gave the task back, and its lane is held. */
+  | "held"
   | "abandoned"
   | "released"
   | "expired"

@@ -32,6 +32,8 @@ export {
   type Retention,
   resultOf,
 } from "./ended.ts";
+export { endTag, startTag } from "./lanes/fair-share.ts";
+export { type Rate, settle, spend, spendableMs } from "./lanes/gcra.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
 export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
 export { instantOf, utc, type Zone } from "./schedule/calendar.ts";
@@ -64,9 +66,11 @@ export {
   type BatchEnd,
   clampPriority,
   comebacks,
+  costOf,
   isFailure,
   isLive,
   type LogLine,
+  laneOf,
   noExtras,
   noRepairs,
   type PastAttempt,
@@ -81,6 +85,7 @@ export {
   type TaskBatch,
   type TaskExtras,
   type TaskId,
+  type TaskLane,
   type TaskRepairs,
   type TaskSchedule,
   type TaskUnique,
@@ -106,6 +111,7 @@ export {
   abandon,
   type Comeback,
   expireLease,
+  isHold,
   type NackRequest,
   nack,
   type Returned,

@@ -91,6 +91,8 @@ export interface Task {
   readonly unique: TaskUnique | undefined;
   /** Undefined for a task that belongs to no batch. */
   readonly batch: TaskBatch | undefined;
+  /** Undefined for a task without a lane that costs one unit. */
+  readonly lane: TaskLane | undefined;
 }
 
 /** The batch that a task is a member of, or the callback. */
@@ -105,6 +107,27 @@ export interface BatchEnd {
   readonly succeeded: number;
   readonly failed: number;
   readonly cancelled: number;
+}
+
+/** The lane of a task: limits, rates and shares are those of the tasks of its queue with the same lane. */
+export interface TaskLane {
+  /** Empty for a task without a lane. */
+  readonly name: string;
+  /** How many units of rates and shares it takes. */
+  readonly cost: number;
+  /** Times in a row that it came back because its lane was held, which are no attempts. */
+  readonly holds: number;
+  /** Its position when it was last claimed, so that a task whose lane is held keeps its turn. */
+  readonly seq: number;
+}
+
+/** Empty for a task without a lane. */
+export function laneOf({ lane }: Pick<Task, "lane">): string {
+  return lane === undefined ? "" : lane.name;
+}
+
+export function costOf({ lane }: Pick<Task, "lane">): number {
+  return lane === undefined ? 1 : lane.cost;
 }
 
 /** How a schedule creates a task: at its time, on request, or for a time in the past. */

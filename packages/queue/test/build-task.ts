@@ -65,6 +65,7 @@ export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
     schedule: undefined,
     unique: undefined,
     batch: where === "held" ? { id: "b1", isCallback: true, ended: undefined } : undefined,
+    lane: undefined,
     attempts: where === "dead" ? fields.maxAttempts : 1,
     handBacks: 0,
     replays: 0,

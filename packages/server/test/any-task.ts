@@ -8,6 +8,7 @@ import {
   type TaskBatch,
   type TaskExtras,
   type TaskId,
+  type TaskLane,
   type TaskRepairs,
   type TaskSchedule,
   type TenantId,
@@ -95,6 +96,16 @@ const anyTrail: fc.Arbitrary<Trail | undefined> = fc.oneof(
   }),
 );
 
+const anyLane: fc.Arbitrary<TaskLane | undefined> = fc.oneof(
+  fc.constant(undefined),
+  record({
+    name: fc.oneof(fc.constantFrom("", "l", "0", "a/b"), fc.string()),
+    cost: fc.integer({ min: 1, max: 1_000_000_000 }),
+    holds: fc.nat(100),
+    seq: fc.nat(),
+  }),
+);
+
 const anyUnique = fc.option(
   fc.record(
     {
@@ -162,4 +173,5 @@ export const anyTask: fc.Arbitrary<Task> = record({
   schedule: anySchedule,
   unique: anyUnique,
   batch: anyBatch,
+  lane: anyLane,
 });

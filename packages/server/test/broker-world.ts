@@ -249,9 +249,9 @@ export function heartbeat(
 export function decidedBy({ store }: Pick<ShardBroker, "store">, run: () => void): Change[] {
   const decided: Change[] = [];
   const { commit } = store;
-  store.commit = (changes) => {
+  store.commit = (changes, records) => {
     decided.push(...changes);
-    return commit.call(store, changes);
+    return commit.call(store, changes, records);
   };
   try {
     run();

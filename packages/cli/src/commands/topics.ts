@@ -1,5 +1,6 @@
 /** `topics`: the policies of queues. */
 import type { ItemOf } from "@codeq/client/command-line";
+import { limits } from "@codeq/server/command-line";
 import * as contract from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
@@ -15,7 +16,13 @@ export async function set(call: Call): Promise<void> {
   const before = await policyOf(call);
   const given = contract.bodyOf(call, "PUT /admin/topics/:topicName");
   const named = Object.entries(given).filter(([, value]) => value !== undefined);
-  const body: Policy = { ...(before ?? initial), ...Object.fromEntries(named), ...tiersOf(call) };
+  const policy = before ?? initial;
+  const body: Policy = {
+    ...policy,
+    ...Object.fromEntries(named),
+    ...tiersOf(call),
+    ...lanesOf(call, policy),
+  };
   return contract.tell(
     call,
     ["PUT /admin/topics/:topicName", { ...topicOf(call), body }],
@@ -45,10 +52,45 @@ function tiersOf({ options }: Call): Partial<Policy> {
   return { priorityTiers };
 }
 
+type Rate = NonNullable<Policy["rate"]>;
+
+/** What applies to each lane, and the rate of the queue; an empty rate takes it back. */
+function lanesOf({ options }: Call, { lanes = {} }: Policy): Partial<Policy> {
+  const rate = options.has("rate") ? { rate: rateOf(options.text("rate")) } : {};
+  if (!options.has("lane-concurrency") && !options.has("lane-rate")) return rate;
+  const concurrency =
+    options.wholeNumber("lane-concurrency", { min: 0, max: limits.topicConsumersMax }) ??
+    lanes.concurrency;
+  const ofLane = options.has("lane-rate") ? rateOf(options.text("lane-rate")) : lanes.rate;
+  return { ...rate, lanes: { concurrency, rate: ofLane } };
+}
+
+/** `100/1m` for 100 units in a minute, `100/1m/20` with at most 20 of them at once. */
+export function rateOf(text = ""): Rate | undefined {
+  if (text === "") return undefined;
+  const match = /^(\d+)\/(\d+(?:s|m|h|d))(?:\/(\d+))?$/.exec(text);
+  if (match === null) {
+    throw usageError(`a rate is units/time or units/time/burst, such as 100/1m, not ${text}`);
+  }
+  const [, units, per = "", burst] = match;
+  return { units: Number(units), per, ...(burst === undefined ? {} : { burst: Number(burst) }) };
+}
+
+export function rateText(rate: Rate | undefined): string {
+  if (rate === undefined) return unset;
+  const { units, per, burst } = rate;
+  return burst === undefined ? `${units}/${per}` : `${units}/${per}/${burst}`;
+}
+
+const unset = "not limited";
+
 const shown: Readonly<Record<string, (policy: Policy) => string>> = {
   "max attempts": ({ maxAttempts }) => String(maxAttempts),
   priorities: ({ priorityTiers }) => priorityTiers.join(","),
   "max consumers": ({ maxConsumers }) => String(maxConsumers ?? "any number"),
+  rate: ({ rate }) => rateText(rate),
+  "lane concurrency": ({ lanes }) => String(lanes?.concurrency ?? unset),
+  "lane rate": ({ lanes }) => rateText(lanes?.rate),
   retention: ({ retentionSeconds }) =>
     retentionSeconds === undefined ? "as the server is set" : `${retentionSeconds} s`,
   "dead letters": ({ deadLetterTopicRef }) => deadLetterTopicRef ?? "no copies",
@@ -58,7 +100,8 @@ const shown: Readonly<Record<string, (policy: Policy) => string>> = {
 function differenceOf(before: Policy | undefined, after: Policy): string[] {
   const lines = Object.entries(shown).flatMap(([name, show]) => {
     const [old, now] = [before === undefined ? undefined : show(before), show(after)];
-    if (old === now) return [];
+    // What few queues have is shown where it is set.
+    if (old === now || (old === undefined && now === unset)) return [];
     return [old === undefined ? `  ${name}: ${now}` : `  ${name}: ${old} -> ${now}`];
   });
   return lines.length === 0 ? ["  nothing changed"] : lines;

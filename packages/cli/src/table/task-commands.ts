@@ -72,6 +72,12 @@ export const taskCommands: readonly CommandRow[] = [
         value: "action",
         about: "If a task has the key: return (default), refuse, replace, latest or cancel.",
       },
+      {
+        name: "lane",
+        value: "lane",
+        about: "Lane of the queue, such as a customer; limits and fair shares apply to it.",
+      },
+      { name: "cost", value: "units", about: "Units of rates that the task takes; default: 1." },
       { name: "webhook", value: "url", about: "URL that gets the result." },
       {
         name: "tag",

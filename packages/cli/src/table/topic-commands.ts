@@ -37,6 +37,22 @@ export const topicCommands: readonly CommandRow[] = commandsOf(
           about: "How many tasks may be with workers at a time; default: any number.",
         },
         {
+          name: "rate",
+          value: "rate",
+          about: "Units that all tasks of the queue may spend, such as 100/1m; empty for any rate.",
+        },
+        {
+          name: "lane-concurrency",
+          value: "number",
+          about: "How many tasks of a lane may be with workers at a time; 0 for any number.",
+        },
+        {
+          name: "lane-rate",
+          value: "rate",
+          about:
+            "Units that a lane may spend, such as 100/1m or 100/1m/20 (burst); empty for any rate.",
+        },
+        {
           name: "retention",
           sets: "retentionSeconds",
           value: "time",

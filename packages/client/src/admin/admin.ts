@@ -14,6 +14,8 @@ import type {
   FailureGroup,
   HandedOff,
   InspectedTask,
+  Lane,
+  LaneLimits,
   QueueOverview,
   QueuePause,
   QueueSeries,
@@ -62,6 +64,14 @@ export interface AuditOptions {
 
 /** Reads a file below `/v1/codeq`. */
 export type DownloadAsAdmin = (path: string) => Promise<ReadableStream<Uint8Array>>;
+
+/** Which lanes to list. */
+export interface LanesOptions {
+  /** Only this lane. */
+  readonly lane?: string | undefined;
+  /** How many. Default: 100. */
+  readonly limit?: number | undefined;
+}
 
 /**
  * The administrator's side of a client; the token has to be an administrator's. Ids may be cut to at
@@ -342,6 +352,36 @@ export class Admin {
       params: { topicName: name },
       query: { deletionPolicy: "Delete" },
     });
+  }
+
+  /** The lanes of a queue, those with the most ready tasks first, or one of them. */
+  async lanes(queue: string, { lane, limit }: LanesOptions = {}): Promise<readonly Lane[]> {
+    const given = { params: { topicName: queue }, query: { lane, limit } };
+    return (await call(this.#api, "GET /admin/topics/:topicName/lanes", given)).lanes;
+  }
+
+  /** Gives one lane limits of its own; what is left out is as in the topic. */
+  putLane(queue: string, lane: string, limits: LaneLimits): Promise<Lane> {
+    const given = { params: { topicName: queue, lane }, body: limits };
+    return call(this.#api, "PUT /admin/topics/:topicName/lanes/:lane", given);
+  }
+
+  /** Takes the limits of one lane back. */
+  deleteLane(queue: string, lane: string): Promise<void> {
+    const given = { params: { topicName: queue, lane } };
+    return call(this.#api, "DELETE /admin/topics/:topicName/lanes/:lane", given);
+  }
+
+  /** Hands out no task of a lane until it is resumed. */
+  pauseLane(queue: string, lane: string, reason: string = ""): Promise<Lane> {
+    const given = { params: { topicName: queue, lane }, body: { reason } };
+    return call(this.#api, "POST /admin/topics/:topicName/lanes/:lane/pause", given);
+  }
+
+  /** Hands out the tasks of a paused lane again. */
+  resumeLane(queue: string, lane: string): Promise<Lane> {
+    const given = { params: { topicName: queue, lane } };
+    return call(this.#api, "POST /admin/topics/:topicName/lanes/:lane/resume", given);
   }
 
   /** Why a worker gets no tasks; its id is as the server's list of workers shows it. */

@@ -27,6 +27,8 @@ export function itemOf(task: Fields, payload: string): string {
     timeoutSeconds: timeoutSeconds === 0 ? undefined : timeoutSeconds,
     ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
     batchId: task.batchId === "" ? undefined : task.batchId,
+    lane: task.lane === "" ? undefined : task.lane,
+    cost: task.cost === 0 ? undefined : task.cost,
     unique: task.uniqueKey === "" ? undefined : uniqueOf(task),
   });
   return `${fields.slice(0, -1)},"payload":${payload}}`;

@@ -39,12 +39,20 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
     case "resultBatch":
       return submitAll(event.value.results, talk);
     case "nack": {
-      const { taskId, delayMs, reason, stack, leaseToken } = event.value;
+      const { taskId, delayMs, reason, stack, leaseToken, used } = event.value;
       const delaySeconds = Number(delayMs) / 1000;
+      const holdSeconds = event.value.holdSeconds || undefined;
+      const lane = { holdSeconds, used: used?.count };
       const answer = await orRefused(
         call(talk.ask, "POST /tasks/:id/nack", {
           params: { id: taskId },
-          body: { delaySeconds, reason, stack: stack || undefined, leaseToken: Number(leaseToken) },
+          body: {
+            delaySeconds,
+            reason,
+            stack: stack || undefined,
+            leaseToken: Number(leaseToken),
+            ...lane,
+          },
         }),
         (error) => error,
       );
@@ -144,9 +152,11 @@ async function submit(results: readonly worker.Result[], talk: Talk<Reply>): Pro
   talk.reply({ case: "resultAckBatch", value: { acks } });
 }
 
-function resultOf({ taskId, status, error, stack, resultJson, leaseToken }: worker.Result): string {
+function resultOf(of: worker.Result): string {
+  const { taskId, status, error, stack, resultJson, leaseToken } = of;
   const token = Number(leaseToken);
-  const sent = { taskId, status, error, stack: stack || undefined, leaseToken: token };
+  const used = of.used?.count;
+  const sent = { taskId, status, error, stack: stack || undefined, leaseToken: token, used };
   const fields = JSON.stringify(sent);
   const result = textOf(resultJson) || "{}";
   return status === "COMPLETED" ? `${fields.slice(0, -1)},"result":${result}}` : fields;

@@ -35,6 +35,10 @@ export interface EnqueueOptions {
   readonly idempotencyMode?: "strict" | "first" | undefined;
   /** One task at a time for a key. Default: the `unique` of the task. */
   readonly unique?: UniqueOptions | undefined;
+  /** What limits, rates and fair shares of the queue apply to. Default: the `lane` of the task. */
+  readonly lane?: string | undefined;
+  /** Units of rates and fair shares. Default: the `cost` of the task. */
+  readonly cost?: number | undefined;
   /**
    * How long a worker may take for one attempt, in whole seconds (fractions are rounded up). Then
    * `ctx.signal` is aborted and the server retries the task, or makes it a dead letter with the error `TIMEOUT`.
@@ -118,6 +122,7 @@ export function createFields(
     idempotencyMode: options.idempotencyMode ?? "",
     ...uniqueFields(options.unique ?? definition.unique, more.payload),
     batchId: options.batch ?? "",
+    ...laneFields(definition, options, more.payload),
     runAtMs: options.runAt === undefined ? undefined : momentOf(options.runAt),
     ...delayFields(options),
     traceParent: more.trace?.traceparent ?? "",
@@ -155,6 +160,34 @@ function uniqueFields(unique: UniqueOptions | undefined, payload: string): Uniqu
   };
   const [uniqueFor, uniqueMaxWait] = [lengthOf("for"), lengthOf("maxWait")];
   return { uniqueKey, uniqueWhile, uniqueOn, uniqueFor, uniqueMaxWait };
+}
+
+function laneFields(
+  definition: TaskDefinition,
+  options: EnqueueOptions,
+  payload: string,
+): Pick<CreateFields, "lane" | "cost"> {
+  const { lane: givenLane = definition.lane, cost: givenCost = definition.cost } = options;
+  if (givenLane === undefined && givenCost === undefined) return noLane;
+  const input: unknown = JSON.parse(payload);
+  const lane = typeof givenLane === "function" ? givenLane(input) : (givenLane ?? "");
+  const cost = typeof givenCost === "function" ? givenCost(input) : (givenCost ?? 1);
+  const max = limits.laneUnitsMax;
+  if (!Number.isInteger(cost) || cost < 1 || cost > max) {
+    throw new CodeqError("invalid_option", `invalid cost ${cost}: a whole number from 1 to ${max}`);
+  }
+  return { lane: checkLane(lane), cost };
+}
+
+const noLane = { lane: "", cost: 0 };
+
+function checkLane(lane: string): string {
+  const max = limits.laneBytesMax;
+  if (typeof lane === "string" && new TextEncoder().encode(lane).length <= max) return lane;
+  throw new CodeqError(
+    "invalid_option",
+    `invalid lane ${JSON.stringify(lane)}: at most ${max} bytes`,
+  );
 }
 
 const noTags: string[] = [];

@@ -318,6 +318,8 @@ test("a token that cannot be had is told as such, and asked for again", async ()
 
 /** What a task without these options has. */
 const unset = {
+  lane: "",
+  cost: 0,
   idempotencyMode: "",
   uniqueKey: "",
   uniqueWhile: "",

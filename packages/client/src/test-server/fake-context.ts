@@ -8,6 +8,8 @@ export interface FakeContext extends TaskContext {
   readonly progressed: readonly { readonly fraction: number; readonly note: string | undefined }[];
   /** The lines of `ctx.log`. */
   readonly logged: readonly string[];
+  /** The units of `ctx.used`. */
+  readonly unitsUsed: readonly number[];
   /** The files of `ctx.artifact`, by name. */
   readonly artifacts: ReadonlyMap<string, ArtifactContent>;
   /** Aborts `ctx.signal`, as a worker does when the lease is lost or the task is cancelled. */
@@ -24,11 +26,12 @@ export interface FakeContext extends TaskContext {
  * ```
  */
 export function fakeContext(
-  fields: Partial<Omit<TaskContext, "signal" | "progress" | "log" | "artifact">> = {},
+  fields: Partial<Omit<TaskContext, "signal" | "progress" | "log" | "used" | "artifact">> = {},
 ): FakeContext {
   const controller = new AbortController();
   const progressed: { fraction: number; note: string | undefined }[] = [];
   const logged: string[] = [];
+  const unitsUsed: number[] = [];
   const artifacts = new Map<string, ArtifactContent>();
   const { payload = null } = fields;
   return {
@@ -46,14 +49,18 @@ export function fakeContext(
     createdAt: new Date(0),
     fencingToken: 1,
     trace: undefined,
+    lane: "",
+    cost: 1,
     ...fields,
     signal: controller.signal,
     progressed,
     logged,
+    unitsUsed,
     artifacts,
     abort: (reason) => controller.abort(reason),
     progress: (fraction, note) => void progressed.push({ fraction, note }),
     log: (line) => void logged.push(line),
+    used: (units) => void unitsUsed.push(units),
     artifact: async (name, content, { contentType = "application/octet-stream" } = {}) => {
       artifacts.set(name, content);
       const bytes = typeof content === "string" ? new TextEncoder().encode(content).length : 0;

@@ -35,6 +35,8 @@ export class Attempt {
   /** What the handler said and the server has not heard. */
   progress: worker.Progress | undefined;
   logs: string[] = [];
+  /** Units of the rate that the handler says it took. */
+  used: number | undefined;
   cancelTimeout: () => void = () => {};
   #controller: AbortController | undefined;
   #abortReason: CodeqError | undefined;

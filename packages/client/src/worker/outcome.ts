@@ -41,16 +41,45 @@ export class RetryIn extends Error {
   }
 }
 
+/**
+ * The other side limits the rate: holds the lane of the task for this time, in whole seconds (fractions are rounded up).
+ * The task keeps its turn, and no attempt is counted, up to 100 times in a row.
+ *
+ * ```ts
+ * if (reply.status === 429) throw new RateLimited("30s");
+ * ```
+ */
+export class RateLimited extends Error {
+  override readonly name: string = "RateLimited";
+  /** For how long the lane is held. */
+  readonly holdMs: number;
+
+  constructor(hold: Duration, reason: string = "", options?: ErrorOptions) {
+    super(reason === "" ? `rate limited for ${hold}` : reason, options);
+    this.holdMs = toMs(hold, "hold of RateLimited");
+  }
+}
+
 export type Outcome =
-  | { readonly kind: "completed"; readonly json: string }
-  | { readonly kind: "failed"; readonly error: string; readonly stack: string }
+  | { readonly kind: "completed"; readonly json: string; readonly used?: Used }
+  | {
+      readonly kind: "failed";
+      readonly error: string;
+      readonly stack: string;
+      readonly used?: Used;
+    }
   | {
       readonly kind: "retry";
       readonly delayMs: number;
       readonly reason: string;
       readonly stack: string;
+      readonly holdSeconds?: number;
+      readonly used?: Used;
     }
   | { readonly kind: "hand_back" };
+
+/** Units of the rate that the handler reported. */
+export type Used = number | undefined;
 
 export const handBack: Outcome = { kind: "hand_back" };
 
@@ -65,6 +94,10 @@ export function outcomeOf(
   const reason = textOf(error, "reason");
   const retry = { kind: "retry", delayMs: 0, reason, stack } as const;
   if (error instanceof RetryIn) return { ...retry, delayMs: delayOf(error.delayMs) };
+  if (error instanceof RateLimited) {
+    const holdSeconds = Math.max(1, Math.min(toSeconds(error.holdMs), limits.holdSecondsMax));
+    return { ...retry, holdSeconds };
+  }
   if (retryDelay === undefined) return retry;
   try {
     const delay = typeof retryDelay === "function" ? retryDelay(number, error) : retryDelay;
@@ -116,7 +149,8 @@ function delayOf(ms: number): number {
 function textOf(error: unknown, as: "error" | "reason"): string {
   // What the server says when it notices first.
   if (error instanceof CodeqError && error.code === "task_timeout") return "TIMEOUT";
-  const isOurs = error instanceof Permanent || error instanceof RetryIn;
+  const isOurs =
+    error instanceof Permanent || error instanceof RetryIn || error instanceof RateLimited;
   const isPlain = !(error instanceof Error) || isOurs || error instanceof CodeqError;
   const text = isPlain ? messageOf(error) : headOf(error);
   const max = as === "error" ? limits.errorCharsMax : limits.reasonCharsMax;
@@ -134,10 +168,12 @@ export function eventOf(
     case "failed":
       return { case: "result", value: resultOf(taskId, leaseToken, outcome) };
     case "retry": {
-      const { delayMs, reason, stack } = outcome;
+      const { delayMs, reason, stack, holdSeconds = 0 } = outcome;
       // The seconds are for servers that do not know the milliseconds.
       const delaySeconds = toSeconds(delayMs);
-      return { case: "nack", value: { taskId, leaseToken, delaySeconds, delayMs, reason, stack } };
+      const used = unitsOf(outcome.used);
+      const of = { taskId, leaseToken, delaySeconds, delayMs, holdSeconds, used };
+      return { case: "nack", value: { ...of, reason, stack } };
     }
     case "hand_back":
       return { case: "abandon", value: { taskId, leaseToken, interrupted: true } };
@@ -150,8 +186,12 @@ export function resultOf(
   outcome: Extract<Outcome, { readonly kind: "completed" | "failed" }>,
 ): worker.Result {
   // Files were stored before.
-  const of = { taskId, leaseToken, artifacts: [] };
+  const of = { taskId, leaseToken, artifacts: [], used: unitsOf(outcome.used) };
   return outcome.kind === "completed"
     ? { ...of, status: "COMPLETED", resultJson: outcome.json, error: "", stack: "" }
     : { ...of, status: "FAILED", resultJson: "", error: outcome.error, stack: outcome.stack };
+}
+
+function unitsOf(used: Used): worker.Units | undefined {
+  return used === undefined ? undefined : { count: used };
 }

@@ -1,4 +1,5 @@
 /** Runs the handler of an attempt and says what came of it. Never throws. */
+import { limits } from "@codeq/protocol";
 import type { Artifact } from "../api-types.ts";
 import type { UploadedFile } from "../artifact.ts";
 import { CodeqError } from "../codeq-error.ts";
@@ -34,6 +35,7 @@ export interface AttemptEnd {
 const linesMax = 50;
 const lineCharsMax = 500;
 const noteCharsMax = 200;
+const usedRule = `a whole number from 0 to ${limits.laneUnitsMax}`;
 /** Room for what is around a result in its message. */
 const outputBytesMax = eventBytesMax - 64 * 1024;
 
@@ -44,9 +46,12 @@ export async function runAttempt(attempt: Attempt, parts: AttemptParts): Promise
     const output = await parts.tracing.handle({ id, task, attempt: number, trace }, () =>
       runThrough(parts.middleware, attempt.handler, ctx),
     );
-    return { ctx, output, outcome: { kind: "completed", json: await jsonOf(attempt, output) } };
+    const json = await jsonOf(attempt, output);
+    return { ctx, output, outcome: { kind: "completed", json, used: attempt.used } };
   } catch (error) {
-    return { ctx, error, outcome: outcomeOfFailure(attempt, error, parts) };
+    const outcome = outcomeOfFailure(attempt, error, parts);
+    if (outcome.kind === "hand_back") return { ctx, error, outcome };
+    return { ctx, error, outcome: { ...outcome, used: attempt.used } };
   }
 }
 
@@ -117,6 +122,9 @@ class AttemptContext implements TaskContext {
   readonly trace: TraceContext | undefined;
   readonly progress: TaskContext["progress"];
   readonly log: TaskContext["log"];
+  readonly lane: string;
+  readonly cost: number;
+  readonly used: TaskContext["used"];
   readonly artifact: TaskContext["artifact"];
   readonly #attempt: Attempt;
   #payload: { readonly value: unknown } | undefined;
@@ -142,6 +150,13 @@ class AttemptContext implements TaskContext {
     this.log = (line) => {
       attempt.logs.push(String(line).slice(0, lineCharsMax));
       if (attempt.logs.length > linesMax) attempt.logs.shift();
+    };
+    this.lane = attempt.task.lane;
+    this.cost = attempt.task.cost || 1;
+    this.used = (units) => {
+      const isValid = Number.isInteger(units) && units >= 0 && units <= limits.laneUnitsMax;
+      if (!isValid) throw new CodeqError("invalid_option", `invalid units ${units}: ${usedRule}`);
+      attempt.used = units;
     };
     this.artifact = (name, content, { contentType } = {}) => {
       const { id: taskId, signal } = attempt;

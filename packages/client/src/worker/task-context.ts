@@ -81,6 +81,15 @@ export interface TaskContext {
    * the last 50, cut to 500 characters.
    */
   log(line: string): void;
+  /** The lane of the task; empty for none. */
+  readonly lane: string;
+  /** How many units of rates the task was enqueued with. */
+  readonly cost: number;
+  /**
+   * Says how many units of the rate the attempt really took, such as the tokens of a language model. The server
+   * corrects the rate of the lane by the difference to `cost` when the attempt ends. The last call counts.
+   */
+  used(units: number): void;
 }
 
 /**

@@ -8,7 +8,7 @@ import { CodeqError } from "../codeq-error.ts";
 import { JsonText } from "../json-text.ts";
 import { task } from "../own-client.ts";
 import type { Handler } from "../task.ts";
-import { Permanent, RetryIn } from "./outcome.ts";
+import { Permanent, RateLimited, RetryIn } from "./outcome.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { WorkerOptions } from "./worker-options.ts";
 
@@ -101,6 +101,8 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
     batchSucceeded: 0,
     batchFailed: 0,
     batchCancelled: 0,
+    lane: "",
+    cost: 1,
     ...more,
   };
 }
@@ -327,6 +329,8 @@ test("a task that comes back before its nack is acknowledged is an attempt of it
     delayMs: 1000,
     reason: "try again in 1s",
     stack: "",
+    holdSeconds: 0,
+    used: undefined,
   });
   await deliver({ leaseToken: 2, attempts: 1 });
   await running[1]?.finish({});
@@ -349,6 +353,11 @@ test("what a handler throws decides what becomes of the task", async () => {
     [new RetryIn(1), { delaySeconds: 1, delayMs: 1, reason: "try again in 1" }],
     [new RetryIn(0, "busy"), { delaySeconds: 1, delayMs: 1, reason: "busy" }],
     [
+      new RateLimited("90s"),
+      { delaySeconds: 0, delayMs: 0, holdSeconds: 90, reason: "rate limited for 90s" },
+    ],
+    [new RateLimited(1, "429"), { delaySeconds: 0, delayMs: 0, holdSeconds: 1, reason: "429" }],
+    [
       new TypeError("x is not y"),
       { delaySeconds: 60, delayMs: 60_000, reason: "TypeError: x is not y" },
     ],
@@ -365,7 +374,15 @@ test("what a handler throws decides what becomes of the task", async () => {
     await deliver({ attempts: 2 });
     await running[0]?.fail(thrown);
     const sent = server.last.take(thrown instanceof Permanent ? "result" : "nack");
-    assert.deepEqual(sent, { taskId: "t1", leaseToken: 1, stack: "", ...expected });
+    const hold = thrown instanceof Permanent ? {} : { holdSeconds: 0 };
+    assert.deepEqual(sent, {
+      taskId: "t1",
+      leaseToken: 1,
+      stack: "",
+      used: undefined,
+      ...hold,
+      ...expected,
+    });
   }
 });
 

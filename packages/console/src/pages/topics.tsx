@@ -114,6 +114,8 @@ function TopicDialog({ topic }: { readonly topic?: Topic }): JSX.Element {
   });
   const numbers = values.tiers.split(/[\s,]+/).filter((each) => each !== "");
   const body = {
+    // Fields that the form does not have stay as they are.
+    ...topic?.policy,
     priorityTiers: numbers.map(Number),
     maxAttempts: Number(values.maxAttempts),
     maxConsumers: Number(values.maxConsumers),

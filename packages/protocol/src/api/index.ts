@@ -9,6 +9,7 @@ import { events, ScheduleEvent, TaskEvent } from "./events.ts";
 import { explain, TaskExplanation, WorkerExplanation } from "./explain.ts";
 import { FailureGroup, failures, Triage } from "./failures.ts";
 import { Job, jobs } from "./jobs.ts";
+import { Lane, LaneLimits, LanesPolicy, lanes, Rate } from "./lanes.ts";
 import {
   PausedQueue,
   QueueDetails,
@@ -94,6 +95,7 @@ export { EventSummary, ScheduleEvent, TaskEvent } from "./events.ts";
 export { TaskExplanation, WorkerExplanation } from "./explain.ts";
 export { Health } from "./health.ts";
 export { Job } from "./jobs.ts";
+export { Lane, LaneLimits, LanesPolicy, Rate } from "./lanes.ts";
 export {
   PlannedRun,
   Schedule,
@@ -135,6 +137,7 @@ export const api = {
   deadLetters,
   failures,
   jobs,
+  lanes,
   apiKeys,
   artifacts,
   audit,
@@ -153,6 +156,10 @@ export const api = {
 
 /** The shapes whose types the client library has, under their names there. */
 export const client = {
+  Rate,
+  LanesPolicy,
+  LaneLimits,
+  Lane,
   TopicPolicy,
   Topic,
   CreatedBackup: Backup,

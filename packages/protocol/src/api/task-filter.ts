@@ -38,6 +38,7 @@ export const taskFilter = {
   tag: only("Only tasks with this tag, or with all of several tags separated by commas."),
   schedule: only("Only tasks of this schedule."),
   batch: only("Only members of this batch."),
+  lane: only("Only tasks of this lane."),
   id: only("Only tasks whose id begins or ends with these characters, at least four."),
 };
 

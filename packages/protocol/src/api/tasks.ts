@@ -57,6 +57,8 @@ const taskFields = {
   startBy: instant("When the task fails unless a worker has begun it.", isOptional),
   scheduleId: text("The schedule that created the task.", isOptional),
   uniqueKey: text("There is one task at a time with this key in the queue.", isOptional),
+  lane: text("The lane of the task in its queue.", isOptional),
+  cost: whole("Units of rates and fair shares that the task takes; 1 if missing.", positive),
   replaced: whole("How often a later request with the unique key has changed the task.", positive),
   replacedSince: instant("When the first of the requests came.", isOptional),
   waitsForKey: only(

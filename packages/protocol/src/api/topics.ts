@@ -1,8 +1,9 @@
 /** Topics: the policies of queues. */
 
 import { endpoints, type OutOfBounds, pageOf, pageQuery } from "../contract/endpoint.ts";
-import { count, instant, list, object, text, whole } from "../contract/shape.ts";
+import { count, instant, like, list, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
+import { LanesPolicy, Rate } from "./lanes.ts";
 
 const { topicTiersMax, topicTierMax } = limits;
 const topicName = {
@@ -40,6 +41,8 @@ export const TopicPolicy = object(
       ...range(0, limits.topicConsumersMax),
       none: 0,
     }),
+    rate: like(Rate, "How fast tasks may be claimed, in each shard.", { isOptional: true }),
+    lanes: like(LanesPolicy, "What applies to each lane of the queue.", { isOptional: true }),
   },
   { name: "TopicPolicy", about: "What a queue does with its tasks.", isClosed: true },
 );

@@ -49,6 +49,12 @@ const Unique = object({
   maxWait: text("How long later requests may put off the task, such as `1m`.", isOptional),
 });
 
+const used = whole("Units of the rate that the attempt really took; by default the cost.", {
+  min: 0,
+  max: limits.laneUnitsMax,
+  isOptional: true,
+});
+
 const createFields = {
   command,
   payload,
@@ -74,6 +80,15 @@ const createFields = {
     "The open batch that the task becomes a member of; its callback waits for the end of the task.",
     { pattern: limits.schedulePattern, isOptional: true },
   ),
+  lane: text(
+    "Limits, rates and fair shares apply to the tasks of the queue with the same lane, such as one customer.",
+    isOptional,
+  ),
+  cost: whole("Units of rates and fair shares that the task takes; 0 for 1.", {
+    min: 0,
+    max: limits.laneUnitsMax,
+    isOptional: true,
+  }),
   runAt: text(
     "RFC 3339 time: when the task may be claimed. Takes precedence over delaySeconds.",
     isOptional,
@@ -170,6 +185,12 @@ export const NackBody = object({
   ),
   reason: text("Why the attempt failed.", { max: limits.reasonCharsMax, isOptional: true }),
   stack,
+  holdSeconds: whole(
+    "Holds the lane of the task for so long: the task keeps its turn, and no attempt is counted, up to 100 times in a " +
+      "row. A task without a lane waits by itself.",
+    { min: 0, max: limits.holdSecondsMax, isOptional: true },
+  ),
+  used,
   leaseToken,
 });
 export const AbandonBody = object({
@@ -199,6 +220,7 @@ const resultFields = {
   }),
   stack,
   artifacts: list(SentArtifact, "Files that belong to the result.", isOptional),
+  used,
   leaseToken,
   workerId: text(
     "The worker that submits; refused with `not-owner` if it is not the worker of the token.",
@@ -299,6 +321,8 @@ export const work = endpoints({
       "batch_not_found",
       "batch_sealed",
       "batch_full",
+      "cost_above_burst",
+      "placement_conflict",
       "payload_too_large",
     ],
     replies: {

@@ -72,6 +72,10 @@ export interface CreateTask {
   delayMs: WireUint64;
   /** The open batch that the task becomes a member of; empty for none. */
   batchId: string;
+  /** Limits, rates and fair shares apply to the tasks of the queue with the same lane; empty for none. */
+  lane: string;
+  /** Units of rates and fair shares that the task takes; zero for one. */
+  cost: number;
 }
 
 export function newCreateTask(): CreateTask {
@@ -98,6 +102,8 @@ export function newCreateTask(): CreateTask {
     uniqueMaxWait: "",
     delayMs: 0,
     batchId: "",
+    lane: "",
+    cost: 0,
   };
 }
 
@@ -124,6 +130,8 @@ export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
   writer.stringField(866, message.uniqueMaxWait);
   writer.uint64Field(872, message.delayMs);
   writer.stringField(962, message.batchId);
+  writer.stringField(1042, message.lane);
+  writer.int32Field(1048, message.cost);
 }
 
 export function readCreateTask(reader: WireReader): CreateTask {
@@ -197,6 +205,12 @@ export function readCreateTask(reader: WireReader): CreateTask {
         break;
       case 962:
         message.batchId = reader.string();
+        break;
+      case 1042:
+        message.lane = reader.string();
+        break;
+      case 1048:
+        message.cost = reader.int32();
         break;
       default:
         reader.skip(tag);

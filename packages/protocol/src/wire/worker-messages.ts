@@ -52,6 +52,9 @@ export interface Task {
   batchSucceeded: WireUint64;
   batchFailed: WireUint64;
   batchCancelled: WireUint64;
+  /** The lane of the task, and the units of rates that it takes. */
+  lane: string;
+  cost: number;
 }
 
 export function newTask(): Task {
@@ -82,6 +85,8 @@ export function newTask(): Task {
     batchSucceeded: 0,
     batchFailed: 0,
     batchCancelled: 0,
+    lane: "",
+    cost: 0,
   };
 }
 
@@ -112,6 +117,8 @@ export function writeTask(message: Task, writer: WireWriter): void {
   writer.uint64Field(976, message.batchSucceeded);
   writer.uint64Field(984, message.batchFailed);
   writer.uint64Field(992, message.batchCancelled);
+  writer.stringField(1042, message.lane);
+  writer.int32Field(1048, message.cost);
 }
 
 export function readTask(reader: WireReader): Task {
@@ -197,6 +204,12 @@ export function readTask(reader: WireReader): Task {
         break;
       case 992:
         message.batchCancelled = reader.uint64();
+        break;
+      case 1042:
+        message.lane = reader.string();
+        break;
+      case 1048:
+        message.cost = reader.int32();
         break;
       default:
         reader.skip(tag);
@@ -341,6 +354,36 @@ export function readArtifact(reader: WireReader): Artifact {
   return message;
 }
 
+/** Units of the rate of a lane. */
+export interface Units {
+  count: number;
+}
+
+export function newUnits(): Units {
+  return {
+    count: 0,
+  };
+}
+
+export function writeUnits(message: Units, writer: WireWriter): void {
+  writer.int32Field(8, message.count);
+}
+
+export function readUnits(reader: WireReader): Units {
+  const message = newUnits();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 8:
+        message.count = reader.int32();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
 export interface Result {
   taskId: string;
   /** COMPLETED or FAILED. */
@@ -354,6 +397,8 @@ export interface Result {
   artifacts: Artifact[];
   /** Where in the worker's code it failed, with causes. */
   stack: string;
+  /** What the attempt really took; without it, its cost. */
+  used: Units | undefined;
 }
 
 export function newResult(): Result {
@@ -365,6 +410,7 @@ export function newResult(): Result {
     leaseToken: 0,
     artifacts: [],
     stack: "",
+    used: undefined,
   };
 }
 
@@ -376,6 +422,7 @@ export function writeResult(message: Result, writer: WireWriter): void {
   writer.uint64Field(800, message.leaseToken);
   for (const each of message.artifacts) writer.messageMember(810, 2, writeArtifact, each);
   writer.stringField(818, message.stack);
+  if (message.used !== undefined) writer.messageMember(962, 1, writeUnits, message.used);
 }
 
 export function readResult(reader: WireReader): Result {
@@ -405,6 +452,9 @@ export function readResult(reader: WireReader): Result {
       case 818:
         message.stack = reader.string();
         break;
+      case 962:
+        message.used = reader.message(readUnits);
+        break;
       default:
         reader.skip(tag);
     }
@@ -422,6 +472,10 @@ export interface Nack {
   delayMs: WireUint64;
   /** Where in the worker's code it failed, with causes. */
   stack: string;
+  /** Holds the lane of the task for so long: the task keeps its turn, and no attempt is counted. */
+  holdSeconds: number;
+  /** What the attempt really took; without it, its cost. */
+  used: Units | undefined;
 }
 
 export function newNack(): Nack {
@@ -432,6 +486,8 @@ export function newNack(): Nack {
     leaseToken: 0,
     delayMs: 0,
     stack: "",
+    holdSeconds: 0,
+    used: undefined,
   };
 }
 
@@ -442,6 +498,8 @@ export function writeNack(message: Nack, writer: WireWriter): void {
   writer.uint64Field(800, message.leaseToken);
   writer.uint64Field(808, message.delayMs);
   writer.stringField(818, message.stack);
+  writer.int32Field(960, message.holdSeconds);
+  if (message.used !== undefined) writer.messageMember(970, 1, writeUnits, message.used);
 }
 
 export function readNack(reader: WireReader): Nack {
@@ -466,6 +524,12 @@ export function readNack(reader: WireReader): Nack {
         break;
       case 818:
         message.stack = reader.string();
+        break;
+      case 960:
+        message.holdSeconds = reader.int32();
+        break;
+      case 970:
+        message.used = reader.message(readUnits);
         break;
       default:
         reader.skip(tag);

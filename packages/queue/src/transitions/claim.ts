@@ -25,7 +25,7 @@ export function claim(
   nowMs: number,
 ): Outcome<Task, "not_ready" | "has_lapsed"> {
   if (task.place.in !== "ready") return refuse("not_ready");
-  const { extras } = task;
+  const { extras, lane } = task;
   let { leaseMs } = by;
   if (extras !== undefined) {
     if (hasLapsed(task, nowMs)) return refuse("has_lapsed");
@@ -34,6 +34,7 @@ export function claim(
   return accept({
     ...task,
     leaseToken: task.leaseToken + 1,
+    lane: lane && { ...lane, seq: task.place.seq },
     updatedMs: nowMs,
     place: {
       in: "leased",

@@ -12,6 +12,8 @@ export interface Submission {
   readonly stack?: string | undefined;
   readonly result: ResultBody;
   readonly resultBytes: number;
+  /** How many units of the rate the attempt took; undefined for its cost. */
+  readonly used?: number | undefined;
 }
 
 export interface CompleteAt {

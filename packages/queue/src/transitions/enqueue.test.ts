@@ -12,6 +12,7 @@ test("a new task is ready with its position and nothing behind it", () => {
   assert.deepEqual(enqueue(newTask(), at), {
     id,
     ...fields,
+    lane: undefined,
     attempts: 0,
     handBacks: 0,
     replays: 0,

@@ -5,6 +5,7 @@ import {
   type TaskBatch,
   type TaskExtras,
   type TaskId,
+  type TaskLane,
   type TaskSchedule,
   type TaskUnique,
   type TenantId,
@@ -34,6 +35,10 @@ export interface NewTask {
   readonly unique?: UniqueRequest | undefined;
   /** The batch that it becomes a member of. */
   readonly batchId?: string | undefined;
+  /** Empty or left out for no lane. */
+  readonly lane?: string | undefined;
+  /** Units; 0 or left out for 1. */
+  readonly cost?: number | undefined;
 }
 
 export interface EnqueueAt {
@@ -84,6 +89,7 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     schedule: at.schedule,
     unique: input.unique && uniqueFrom(input, input.unique, at),
     batch: batchFrom(input.batchId, at.callbackOf),
+    lane: laneFrom(input),
   };
 }
 
@@ -93,6 +99,10 @@ function batchFrom(
 ): TaskBatch | undefined {
   const id = callbackOf ?? batchId;
   return id === undefined ? undefined : { id, isCallback: id === callbackOf, ended: undefined };
+}
+
+function laneFrom({ lane: name = "", cost = 0 }: NewTask): TaskLane | undefined {
+  return name === "" && cost <= 1 ? undefined : { name, cost: cost || 1, holds: 0, seq: 0 };
 }
 
 /** The time to live counts from when the task can be claimed. */

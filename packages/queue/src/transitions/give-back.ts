@@ -10,7 +10,7 @@ import type { Retention } from "../ended.ts";
 import { emptyResult } from "../ended.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { checkOwner, isLeased, type LeasedTask, type Owner } from "../owner.ts";
-import type { PastAttempt, Place, Task, Trail } from "../task.ts";
+import { laneOf, type PastAttempt, type Place, type Task, type Trail } from "../task.ts";
 import { detached } from "./attach.ts";
 import { endCancelled } from "./end-unfinished.ts";
 
@@ -56,7 +56,14 @@ export interface NackRequest {
   readonly reason: string;
   /** Where in the worker's code it failed, and its causes. */
   readonly stack?: string | undefined;
+  /** Holds the lane of the task for so long, without counting an attempt. */
+  readonly holdMs?: number | undefined;
+  /** How many units of the rate the attempt took. */
+  readonly used?: number | undefined;
 }
+
+/** Times in a row that a hold is no attempt, so that no task is delivered forever. */
+const holdsMax = 100;
 
 /** A worker could not do the task and gives it back for another try. */
 export function nack(
@@ -67,6 +74,8 @@ export function nack(
 ): Outcome<Returned, "not_owner" | "not_in_progress"> {
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
+  const { holdMs = 0 } = request;
+  if (isHold(task, request)) return accept(held(owned.value, { ...request, holdMs }, at));
   return accept(
     retryOrBury(owned.value, {
       nowMs: at.nowMs,
@@ -81,7 +90,33 @@ export function nack(
   );
 }
 
+/** Whether a nack holds the lane instead of counting an attempt. */
+export function isHold({ lane, cancelMs }: Task, { holdMs = 0 }: NackRequest): boolean {
+  return holdMs > 0 && cancelMs === 0 && (lane?.holds ?? 0) < holdsMax;
+}
+
+/** The task keeps its turn in its lane, which is held; a task without a lane waits by itself. */
+function held(
+  task: LeasedTask,
+  { reason, holdMs }: NackRequest & { readonly holdMs: number },
+  at: ComebackAt,
+): Returned {
+  const lane = task.lane ?? { name: "", cost: 1, holds: 0, seq: 0 };
+  const place: Place =
+    lane.name === "" ? { in: "delayed", dueMs: at.nowMs + holdMs } : { in: "ready", seq: lane.seq };
+  const returned: Task = {
+    ...begun(detached(task)),
+    updatedMs: at.nowMs,
+    error: reason === "" ? task.error : reason,
+    place,
+    lane: { ...lane, holds: lane.holds + 1 },
+  };
+  return { task: returned, buried: false, delaySeconds: holdMs / 1000 };
+}
+
 function delayOf(task: Task, request: NackRequest, at: BackoffAt): number {
+  const holdSeconds = (request.holdMs ?? 0) / 1000;
+  if (holdSeconds > 0) return Math.max(holdSeconds, request.delaySeconds);
   const wanted = Math.round(request.delaySeconds * 1000) / 1000;
   if (request.delaySeconds > 0) return Math.min(wanted, ceilingSeconds(at.policy));
   return backoffSeconds(at.policy, attemptsAfter(task), at.draw);
@@ -136,7 +171,7 @@ function handBack(task: LeasedTask, at: ComebackAt): Returned {
 
 /**
  * A claimed task could not be sent to its worker, because the worker was gone. No worker has seen the task: it is
- * ready again at once and no attempt is counted. The lease token stays used.
+ * ready again at once and no attempt is counted. In a lane it keeps its turn. The lease token stays used.
  */
 export function release(
   task: Task,
@@ -148,10 +183,11 @@ export function release(
   if (task.cancelMs !== 0) return accept(endCancelled(task, at));
   const end = { endedMs: at.nowMs, outcome: "unsent", error: "", delayMs: 0 } as const;
   const trail = withAttempt(owned.value, end);
+  const seq = laneOf(task) === "" ? at.seq : (task.lane?.seq ?? at.seq);
   return accept({
     ...detached(task),
     updatedMs: at.nowMs,
-    place: { in: "ready", seq: at.seq },
+    place: { in: "ready", seq },
     trail,
   });
 }
@@ -201,6 +237,7 @@ export function retryOrBury(task: Task, comeback: Comeback): Returned {
     handBacks: 0,
     updatedMs: comeback.nowMs,
     trail,
+    lane: task.lane && { ...task.lane, holds: 0 },
   };
   if (isLast) {
     const end = { error: comeback.error, place: grave(comeback), result: emptyResult };

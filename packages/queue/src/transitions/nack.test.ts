@@ -109,3 +109,44 @@ test("a task that is not leased cannot be nacked", () => {
     assert.deepEqual(refused, { ok: false, code: "not_in_progress" });
   }
 });
+
+const inLane = { name: "acme", cost: 3, holds: 0, seq: 7 };
+
+test("a held task keeps its turn in its lane, and no attempt is counted", () => {
+  const task = leasedTask({ attempts: 2, lane: inLane });
+  const outcome = nack(task, { workerId: worker }, { ...plain, reason: "429", holdMs: 30_000 }, at);
+  assert.ok(outcome.ok);
+  const { task: held, delaySeconds, buried } = outcome.value;
+  assert.deepEqual(held.place, { in: "ready", seq: 7 });
+  assert.deepEqual(held.lane, { ...inLane, holds: 1 });
+  assert.deepEqual([held.attempts, held.error, delaySeconds, buried], [2, "429", 30, false]);
+});
+
+test("a task without a lane waits by itself when it is held", () => {
+  const outcome = nack(leasedTask(), { workerId: worker }, { ...plain, holdMs: 30_000 }, at);
+  assert.ok(outcome.ok);
+  assert.deepEqual(outcome.value.task.place, { in: "delayed", dueMs: 40_000 });
+  assert.equal(outcome.value.task.lane?.holds, 1);
+});
+
+test("the hundredth hold in a row is the last one that is no attempt", () => {
+  const holdMs = 30_000;
+  const last = nack(
+    leasedTask({ attempts: 1, lane: { ...inLane, holds: 99 } }),
+    { workerId: worker },
+    { ...plain, holdMs },
+    at,
+  );
+  assert.ok(last.ok);
+  assert.equal(last.value.task.attempts, 1);
+  const counted = nack(
+    leasedTask({ attempts: 1, lane: { ...inLane, holds: 100 } }),
+    { workerId: worker },
+    { ...plain, holdMs },
+    at,
+  );
+  assert.ok(counted.ok);
+  assert.equal(counted.value.task.attempts, 2);
+  assert.equal(counted.value.task.lane?.holds, 0);
+  assert.equal(counted.value.delaySeconds, 30);
+});

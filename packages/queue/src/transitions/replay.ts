@@ -34,6 +34,7 @@ export function replay(
     result: undefined,
     trail: withFailedAttempt(task),
     extras: task.extras && { ...task.extras, startByMs: 0 },
+    lane: task.lane && { ...task.lane, holds: 0 },
   });
 }
 
@@ -74,6 +75,8 @@ export function replayAs(
     maxAttempts: changes.maxAttempts ?? task.maxAttempts,
     visibleMs: changes.visibleMs,
     extras: task.extras,
+    lane: task.lane?.name,
+    cost: task.lane?.cost,
   };
   const fresh: Task = {
     ...enqueue(input, at),

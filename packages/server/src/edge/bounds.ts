@@ -81,6 +81,21 @@ function brokenInside(shape: Shape, rule: string): Broken {
       };
       return (value) => (Array.isArray(value) ? wrong(value) : rule);
     }
+    case "object": {
+      const fields = Object.entries(shape.fields).map(([field, each]) => ({
+        field,
+        kept: keptName(field, each),
+        broken: brokenRule(each),
+      }));
+      return (value) => {
+        const values = value as Values;
+        for (const { field, kept, broken } of fields) {
+          const inside = broken(values[kept]);
+          if (inside !== undefined) return `an object with ${field} ${inside}`;
+        }
+        return undefined;
+      };
+    }
     default:
       return () => undefined;
   }

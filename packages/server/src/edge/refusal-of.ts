@@ -2,7 +2,13 @@
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
 import type { Exceeded } from "../config/quotas.ts";
-import type { KeyReused, NotAllowedPriority, Refused, Waiter } from "../core/broker/verbs.ts";
+import type {
+  CostAboveBurst,
+  KeyReused,
+  NotAllowedPriority,
+  Refused,
+  Waiter,
+} from "../core/broker/verbs.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type Answer, type Refusal, refusal, type Server } from "./operation.ts";
 
@@ -11,6 +17,7 @@ export function refusalOf(server: Pick<Server, "events">, why: Refused): Refusal
   if (why.code === "quota_exceeded") return overQuota(server, why.exceeded);
   if (why.code === "idempotency_key_reused") return keyReused(why);
   if (why.code === "unique_key_held") return keyHeld(why);
+  if (why.code === "cost_above_burst") return tooExpensive(why);
   return why.code === "priority_not_allowed" ? notAllowed(why) : refusal(why.code);
 }
 
@@ -26,6 +33,11 @@ function keyHeld({ code, key, taskId }: KeyReused): Refusal {
     `the unique key ${JSON.stringify(key)} is held by task ${taskId}; wait for its end, or choose ` +
     "return, replace, latest or cancel for unique.on";
   return { ...refusal(code, text), details: { key, taskId } };
+}
+
+function tooExpensive({ code, cost, burst }: CostAboveBurst): Refusal {
+  const text = `the task costs ${cost} units and the rate allows ${burst} at once`;
+  return refusal(code, `${text}; split the task, or raise the burst of the rate`);
 }
 
 export function notAllowed({ code, priority, tiers }: NotAllowedPriority): Refusal {

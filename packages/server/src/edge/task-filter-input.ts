@@ -111,6 +111,10 @@ const readers: Readonly<Record<FilterName, Read>> = {
     to.batch = text;
     return undefined;
   },
+  lane: (text, to) => {
+    to.lane = text;
+    return undefined;
+  },
   schedule: (text, to) => {
     if (!limits.schedulePattern.test(text)) return "is not the id of a schedule";
     to.schedule = text;

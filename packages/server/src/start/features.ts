@@ -47,6 +47,13 @@ import {
   resumeJob,
 } from "../features/jobs/operations.ts";
 import {
+  deleteLane,
+  listLanes,
+  pauseLane,
+  putLane,
+  resumeLane,
+} from "../features/lanes/operations.ts";
+import {
   cleanUp,
   getQueue,
   getQueueSeries,
@@ -133,6 +140,11 @@ export const operations = {
   getResult,
   listQueues,
   getQueue,
+  listLanes,
+  putLane,
+  deleteLane,
+  pauseLane,
+  resumeLane,
   cleanUp,
   listSettings,
   listTenants,
@@ -251,4 +263,5 @@ export const routes: readonly AnyRoute[] = [
   ...contractRoutes(api.batches, operations),
   ...contractRoutes(api.artifacts, artifactRoutes),
   ...contractRoutes(api.topics, operations),
+  ...contractRoutes(api.lanes, operations),
 ];

@@ -41,6 +41,9 @@ import {
   idOf,
   keptKeyOf,
   keptKeysPrefix,
+  laneCountsPrefix,
+  lanePoliciesPrefix,
+  lanesPrefix,
   pausedPrefix,
   quarantineKey,
   scheduleStatePrefix,
@@ -79,11 +82,14 @@ const ofAllShardsPrefixes = [
   endpointsPrefix,
   signingPrefix,
   allTriagePrefix,
+  lanesPrefix,
+  lanePoliciesPrefix,
 ];
 const batchPrefixes = [batchesPrefix, batchStatePrefix, batchDuePrefix];
 const schedulePrefixes = [schedulesPrefix, scheduleStatePrefix];
 const derivedPrefixes = [
   countsPrefix,
+  laneCountsPrefix,
   allFailureCountsPrefix,
   storedBytesPrefix,
   seriesPrefix,

@@ -20,7 +20,7 @@ import type { BackupReading } from "../backup/backups.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Counts } from "../records/counts.ts";
 import type { Topic } from "../records/topic-record.ts";
-import type { WaitingWorker } from "../search/explained.ts";
+import type { LaneLook, WaitingWorker } from "../search/explained.ts";
 import type { TaskFilter, TaskPlace } from "../search/task-filter.ts";
 import type { Flow } from "../series/flow.ts";
 import type { QueueName } from "../store/store.ts";
@@ -128,6 +128,17 @@ export interface Broker extends Asked {
 export interface PutTopic {
   readonly topic: Topic;
   readonly isNew: boolean;
+}
+
+export interface WantedLanes {
+  /** Only this lane. */
+  readonly lane: string | undefined;
+  readonly limit: number;
+}
+
+export interface FoundLanes {
+  readonly lanes: readonly LaneLook[];
+  readonly total: number;
 }
 
 export interface QueueWork extends QueueName {

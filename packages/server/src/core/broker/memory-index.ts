@@ -3,7 +3,7 @@
  * tasks: a change removes the task from its old place and adds it to the new one, and nothing else changes
  * the index.
  */
-import { type Cause, type Change, queueOf, type Task } from "@codeq/queue";
+import { type Cause, type Change, costOf, laneOf, queueOf, type Task } from "@codeq/queue";
 import type { Store } from "../store/store.ts";
 import type { DelayedTasks } from "./delayed-tasks.ts";
 import { graceMsOf, type Leases } from "./leases.ts";
@@ -67,7 +67,7 @@ export class MemoryIndex {
     const { place } = task;
     switch (place.in) {
       case "ready":
-        this.queues.arrive(queue, task.priority, { number: place.seq, id: task.id });
+        this.#arrive(queue, task, place.seq);
         return;
       case "delayed":
         queue.addDelayed(1);
@@ -77,6 +77,7 @@ export class MemoryIndex {
         queue.addHeld(1);
         return;
       case "leased":
+        if (laneOf(task) !== "") this.queues.lanesOf(queue).leased(laneOf(task));
         queue.addLeased(1);
         this.leases.add(task, 0);
         return;
@@ -89,11 +90,24 @@ export class MemoryIndex {
     }
   }
 
+  #arrive(queue: QueueState, task: Task, number: number): void {
+    const { id, priority } = task;
+    const lane = laneOf(task);
+    if (lane === "") this.queues.arrive(queue, priority, { number, id });
+    else this.queues.lanesOf(queue).arrive(lane, priority, { number, id, cost: costOf(task) });
+  }
+
+  #depart(queue: QueueState, task: Task, seq: number): void {
+    const lane = laneOf(task);
+    if (lane === "") this.queues.depart(queue, task.priority, seq);
+    else this.queues.lanesOf(queue).depart(lane, task.priority, seq);
+  }
+
   #leave(queue: QueueState, task: Task, because: Cause): void {
     switch (task.place.in) {
       case "ready":
         // A claim takes the task out of its window and updates the count.
-        if (because !== "claimed") this.queues.depart(queue, task.priority, task.place.seq);
+        if (because !== "claimed") this.#depart(queue, task, task.place.seq);
         return;
       case "delayed":
         queue.addDelayed(-1);
@@ -104,6 +118,7 @@ export class MemoryIndex {
         return;
       case "leased":
         queue.addLeased(-1);
+        if (laneOf(task) !== "") this.queues.lanesOf(queue).unleased(laneOf(task));
         this.leases.remove(task.id);
         return;
       case "dead":
@@ -125,12 +140,15 @@ export class MemoryIndex {
     queues.clear();
     leases.clear();
     delayed.clear();
-    const { queues: found, sequence } = await store.counts();
+    const { queues: found, lanes, sequence } = await store.counts();
+    for (const { name, tenantId, lane, ready } of lanes) {
+      queues.lanesOf(queues.queue(tenantId, name)).recover(lane, ready, sequence);
+    }
     for (const { queue: name, tenantId, counts } of found) {
       const queue = queues.queue(tenantId, name);
       queue.recover(counts);
       for (let priority = 0; priority < counts.ready.length; priority++) {
-        if (queue.ready(priority) > 0) queue.window(priority).recover(sequence);
+        if (queue.plainReady(priority) > 0) queue.window(priority).recover(sequence);
       }
       if (counts.delayed > 0) delayed.recover(queue);
       if (counts.leased > 0) await this.#readLeases(store, queue);
@@ -141,6 +159,7 @@ export class MemoryIndex {
     for await (const topic of store.topics()) {
       queues.setTopic(queues.queue(topic.tenantId, topic.name), topic);
     }
+    await this.#readLanes(store);
     return sequence;
   }
 
@@ -148,6 +167,21 @@ export class MemoryIndex {
     for await (const task of store.leased(queue)) {
       if (task.place.in !== "leased") continue;
       this.leases.add(task, graceMsOf(task.place.leaseMs));
+      if (laneOf(task) !== "") this.queues.lanesOf(queue).leased(laneOf(task));
     }
+  }
+
+  /** After the leases are counted: what lanes have spent, and what administrators gave to them. */
+  async #readLanes(store: Store): Promise<void> {
+    const { queues } = this;
+    for await (const { tenantId, name, lane, ...moments } of store.laneRecords(
+      queues.lanes.clock,
+    )) {
+      queues.lanesOf(queues.queue(tenantId, name)).recoverMoments(lane, moments);
+    }
+    for await (const { tenantId, name, lane, limits } of store.laneLimits()) {
+      queues.lanesOf(queues.queue(tenantId, name)).setLimits(lane, limits);
+    }
+    for (const queue of queues.all()) queue.lanes?.offerAll();
   }
 }

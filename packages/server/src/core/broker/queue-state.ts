@@ -3,12 +3,16 @@
  * priority, and waiting claims. Queues without tasks and waiting claims are dropped when there are many.
  */
 import type { TaskId, TenantId } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
 import { type Counts, noCounts } from "../records/counts.ts";
+import { lanesPolicyOf, rateOf } from "../records/lane-policy.ts";
 import type { QueuePause } from "../records/pause-record.ts";
 import type { Topic } from "../records/topic-record.ts";
 import { type QueueFlow, QueueFlows } from "../series/flow.ts";
 import type { Position } from "../store/store.ts";
 import { WaitList } from "./claims/wait-list.ts";
+import { QueueLanes } from "./lanes/queue-lanes.ts";
+import { ShardLanes } from "./lanes/shard-lanes.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "./queue-map.ts";
 import { type RankedQueue, ReadyOrder } from "./ready-order.ts";
 import { ReadyWindow } from "./ready-window.ts";
@@ -40,6 +44,11 @@ export class QueueState implements WaitingQueue {
   #leasedMax = Number.POSITIVE_INFINITY;
   /** Leases that a claim under way is about to take; counted only where there is a limit. */
   #reserved = 0;
+  /** The same for lanes that claims may take from. */
+  #laneBits = 0;
+  /** Undefined without tasks in lanes and without policies of lanes. */
+  lanes: QueueLanes | undefined;
+  #isWaiting = false;
   /** A mask of the ready bits: all bits while claims may take tasks, otherwise none. */
   #claimable = -1;
   /** The position up to which delayed tasks are in memory; `everything` when all are. */
@@ -79,6 +88,17 @@ export class QueueState implements WaitingQueue {
     return window;
   }
 
+  /** Ready tasks without a lane. */
+  plainReady(priority: number): number {
+    return this.ready(priority) - (this.lanes?.ready[priority] ?? 0);
+  }
+
+  /** The next task of a priority; undefined when it has to be read. */
+  headSeq(priority: number): number | undefined {
+    const lane = this.#laneBits === 0 ? undefined : this.lanes?.next(priority);
+    return lane === undefined ? this.window(priority).headSeq : lane.headSeq;
+  }
+
   ready(priority: number): number {
     return this.#counts.ready[priority] as number;
   }
@@ -89,7 +109,7 @@ export class QueueState implements WaitingQueue {
 
   /** The highest priority with tasks to claim; -1 when there are none, and when the queue is paused or at its limit. */
   get topPriority(): number {
-    return 31 - Math.clz32(this.#readyBits & this.#claimable);
+    return 31 - Math.clz32((this.#readyBits | this.#laneBits) & this.#claimable);
   }
 
   get pause(): QueuePause | undefined {
@@ -126,8 +146,26 @@ export class QueueState implements WaitingQueue {
     this.#offer();
   }
 
+  /** Whether the rate of the queue allows nothing now. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
+  }
+
+  set isWaiting(isWaiting: boolean) {
+    this.#isWaiting = isWaiting;
+    this.#offer();
+  }
+
+  /** Whether claims may take from a lane of this priority. */
+  offerLanes(priority: number, isOffered: boolean): void {
+    if (isOffered) this.#laneBits |= 1 << priority;
+    else this.#laneBits &= ~(1 << priority);
+    this.tenant.order?.note(this);
+  }
+
   #offer(): void {
-    this.#claimable = this.#pause === undefined && !this.isAtLimit ? -1 : 0;
+    const isOpen = this.#pause === undefined && !this.#isWaiting && !this.isAtLimit;
+    this.#claimable = isOpen ? -1 : 0;
     this.tenant.order?.note(this);
   }
 
@@ -139,7 +177,8 @@ export class QueueState implements WaitingQueue {
   addReady(priority: number, change: number): void {
     const count = this.ready(priority) + change;
     this.#counts.ready[priority] = count;
-    if (count > 0) this.#readyBits |= 1 << priority;
+    const plain = this.lanes === undefined ? count : this.plainReady(priority);
+    if (plain > 0) this.#readyBits |= 1 << priority;
     else this.#readyBits &= ~(1 << priority);
     this.#readyTotal += change;
     this.tenant.pending += change;
@@ -192,13 +231,15 @@ export class QueueState implements WaitingQueue {
       const id = window?.headId;
       if (id !== undefined) yield id;
     }
+    if (this.lanes !== undefined) yield* this.lanes.heads();
   }
 
   get isIdle(): boolean {
     if (this.waiters.size > 0 || this.#pause !== undefined || this.#topic !== undefined) {
       return false;
     }
-    return !this.hasTasks && !this.refills.some(Boolean);
+    if (this.hasTasks || this.refills.some(Boolean)) return false;
+    return this.lanes === undefined || this.lanes.isIdle;
   }
 }
 
@@ -228,18 +269,31 @@ export class Queues extends QueueMap<QueueState, TenantState> {
   /** How many queues have a topic. */
   topics = 0;
 
-  constructor() {
+  readonly lanes: ShardLanes;
+
+  constructor(clock: Clock) {
     const flows = new QueueFlows();
     super({
       tenant: () => new TenantState(),
       queue: (name, tenantId, tenant) => new QueueState(flows.of(tenantId, name), tenant),
     });
     this.flows = flows;
+    this.lanes = new ShardLanes(clock);
+  }
+
+  /** The lanes of a queue, made when they are missing. */
+  lanesOf(queue: QueueState): QueueLanes {
+    queue.lanes ??= new QueueLanes(queue, this.lanes);
+    return queue.lanes;
   }
 
   setTopic(queue: QueueState, topic: Topic | undefined): void {
     this.topics += Number(topic !== undefined) - Number(queue.topic !== undefined);
     queue.topic = topic;
+    const policy = topic?.policy;
+    if (queue.lanes === undefined && policy?.rate === undefined && policy?.lanes === undefined)
+      return;
+    this.lanesOf(queue).setPolicy(lanesPolicyOf(policy ?? {}), rateOf(policy?.rate));
   }
 
   /** How many tasks a window may be filled with. */
@@ -269,6 +323,7 @@ export class Queues extends QueueMap<QueueState, TenantState> {
 
   override clear(): void {
     super.clear();
+    this.lanes.clear();
     this.topics = 0;
     this.windowEntries = 0;
   }

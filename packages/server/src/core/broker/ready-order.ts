@@ -96,6 +96,6 @@ function rankOf(queue: QueueState): number | undefined {
   const { topPriority } = queue;
   if (topPriority < 0) return undefined;
   // Tasks on disk may be older than all tasks in memory.
-  const seq = queue.window(topPriority).headSeq ?? 0;
+  const seq = queue.headSeq(topPriority) ?? 0;
   return (limits.priorityMax - topPriority) * seqEnd + seq;
 }

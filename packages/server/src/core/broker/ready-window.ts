@@ -145,7 +145,8 @@ export class ReadyWindow {
 }
 
 const blockEntries = 1024;
-const idWords = 4;
+/** An id takes so many numbers of 32 bits. */
+export const idWords = 4;
 
 interface Block {
   readonly numbers: Float64Array;
@@ -170,7 +171,8 @@ export class PackedPositions {
 
   /** False when the id is not a UUID in canonical form. */
   push(number: number, id: TaskId): boolean {
-    if (!parseId(id)) return false;
+    const packed = packId(id);
+    if (packed === undefined) return false;
     let block = this.#blocks.at(-1);
     if (block === undefined || this.#end === blockEntries) {
       block = this.#spare ?? newBlock();
@@ -179,7 +181,7 @@ export class PackedPositions {
       this.#end = 0;
     }
     block.numbers[this.#end] = number;
-    block.ids.set(words, this.#end * idWords);
+    block.ids.set(packed, this.#end * idWords);
     this.#end += 1;
     return true;
   }
@@ -221,26 +223,27 @@ const pairs: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
   byte.toString(16).padStart(2, "0"),
 );
 
-function parseId(id: string): boolean {
-  if (id.length !== idChars) return false;
+/** The id in numbers, until the next call; undefined when the id is not a UUID in canonical form. */
+export function packId(id: string): Uint32Array | undefined {
+  if (id.length !== idChars) return undefined;
   let word = 0;
   let digits = 0;
   for (let at = 0; at < idChars; at++) {
     const code = id.charCodeAt(at);
     if (at === 8 || at === 13 || at === 18 || at === 23) {
-      if (code !== dash) return false;
+      if (code !== dash) return undefined;
       continue;
     }
     const digit = code < 256 ? (digitOf[code] as number) : noDigit;
-    if (digit === noDigit) return false;
+    if (digit === noDigit) return undefined;
     word = (word << 4) | digit;
     digits += 1;
     if (digits % 8 === 0) words[digits / 8 - 1] = word;
   }
-  return true;
+  return words;
 }
 
-function idAt(ids: Uint32Array, at: number): TaskId {
+export function idAt(ids: Uint32Array, at: number): TaskId {
   const [a, b, c, d] = [ids[at], ids[at + 1], ids[at + 2], ids[at + 3]] as [
     number,
     number,

@@ -12,7 +12,7 @@ import { firstOf, mergeRuns, orderOf } from "../search/task-search.ts";
 import { addQueueCounts } from "../series/flow.ts";
 import { addPoints } from "../series/queue-series.ts";
 import type { Batches } from "./batches.ts";
-import type { FoundTasks, WantedTasks, WorkerLeases } from "./broker.ts";
+import type { FoundLanes, FoundTasks, WantedTasks, WorkerLeases } from "./broker.ts";
 import { newestRuns, type Schedules } from "./schedules.ts";
 import type { ShardBroker } from "./shard-broker.ts";
 import type { FailedDelivery, FailedPage, WantedFailures, Webhooks } from "./webhooks.ts";
@@ -100,6 +100,12 @@ export const brokerRouting = {
   },
   pause: { to: "all", merge: () => {} },
   pausesOf: { to: "available", merge: (all) => mergeBy(all.flat(), "queue", (_, last) => last) },
+  setLane: { to: "all", merge: () => {} },
+  laneLimits: { to: "first" },
+  lanesOf: {
+    to: "available",
+    merge: (all, [, { limit }]) => mergeLanes(all, limit),
+  },
   topicsOf: { to: "first" },
   triageOf: { to: "first" },
   setTriage: { to: "first" },
@@ -168,6 +174,22 @@ export const batchRouting = {
         .slice(0, limit),
   },
 } satisfies Routing<Batches>;
+
+/** A lane is in one shard; others may have tasks of it from before a change of their number. */
+function mergeLanes(all: readonly FoundLanes[], limit: number): FoundLanes {
+  const lanes = mergeBy(
+    all.flatMap((each) => each.lanes),
+    "lane",
+    (one, other) => {
+      const [busy, rest] =
+        one.ready + one.leased < other.ready + other.leased ? [other, one] : [one, other];
+      return { ...busy, ready: busy.ready + rest.ready, leased: busy.leased + rest.leased };
+    },
+  );
+  lanes.sort((a, b) => b.ready - a.ready || (a.lane < b.lane ? -1 : 1));
+  const total = Math.max(lanes.length, ...all.map((each) => each.total));
+  return { lanes: lanes.slice(0, limit), total };
+}
 
 /** Adds up the items whose field of this name is the same. */
 function mergeBy<Item, Name extends keyof Item>(

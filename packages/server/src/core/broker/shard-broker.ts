@@ -25,8 +25,10 @@ import {
   extendLease,
   holdsKey,
   type IdempotencyEntry,
+  isHold,
   isRepeat,
   keyUntilMs,
+  laneOf,
   lapse,
   matchIdempotency,
   type NackRequest,
@@ -68,6 +70,7 @@ import type { Clock } from "../clock.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { BatchOf, BatchOptions } from "../records/batch-record.ts";
 import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
+import { areEmpty, type LaneLimits, type LaneName, writeOfLimits } from "../records/lane-policy.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../records/pause-record.ts";
 import type { ScheduleOf } from "../records/schedule-record.ts";
 import type { SeriesName, SeriesPoint } from "../records/series-record.ts";
@@ -79,7 +82,7 @@ import {
   writeOfTopic,
 } from "../records/topic-record.ts";
 import { removalOfTriage, type Triage, writeOfTriage } from "../records/triage-record.ts";
-import { type UniqueName, uniqueNameOf } from "../records/unique-record.ts";
+import { keyInLane, type UniqueName, uniqueNameOf } from "../records/unique-record.ts";
 import { explain, lookAt } from "../search/explain.ts";
 import type { Explained, QueueLook, WaitingWorker } from "../search/explained.ts";
 import {
@@ -110,6 +113,7 @@ import type {
   Broker,
   CleanUp,
   Extended,
+  FoundLanes,
   FoundPlace,
   FoundTasks,
   Heartbeat,
@@ -120,6 +124,7 @@ import type {
   ResultWait,
   ShardState,
   TenantLeases,
+  WantedLanes,
   WantedTasks,
 } from "./broker.ts";
 import type { Claim } from "./claim.ts";
@@ -148,6 +153,7 @@ import type {
 } from "./verbs.ts";
 import { Webhooks } from "./webhooks.ts";
 
+const noWrites: readonly RecordWrite[] = [];
 /** Entries that a clean-up reads at once. */
 const cleanUpEntries = 500;
 
@@ -177,7 +183,7 @@ export interface BrokerOptions {
 export class ShardBroker implements Broker {
   readonly shards: readonly ShardState[] = [];
   readonly store: Store;
-  readonly queues: Queues = new Queues();
+  readonly queues: Queues;
   readonly leases: Leases;
   readonly delayed: DelayedTasks;
   readonly claims: Claims;
@@ -212,6 +218,10 @@ export class ShardBroker implements Broker {
     const { store, clock } = options;
     this.#options = options;
     this.store = store;
+    this.queues = new Queues(clock);
+    this.queues.lanes.forget = (removals) => {
+      if (store.state === "open") store.commitRecords(removals);
+    };
     this.leases = new Leases(clock);
     this.delayed = new DelayedTasks(store, options.delayedInMemoryMax);
     this.#index = new MemoryIndex(this);
@@ -292,6 +302,9 @@ export class ShardBroker implements Broker {
     const topic = this.#topicOf(input);
     const priority = topic && allowedPriority(topic, input.priority);
     if (typeof priority === "object") return priority;
+    const burst = this.#burstOf(input);
+    const { cost = 1 } = input;
+    if (cost > burst) return { code: "cost_above_burst", cost, burst };
     const { clock, ids } = this.#options;
     const nowMs = clock.nowMs();
     const keepsPayload = isShort(input.payload);
@@ -341,10 +354,17 @@ export class ShardBroker implements Broker {
     return [...this.#cancelled(cancels), change];
   }
 
+  /** How many units may be spent at once on a task. */
+  #burstOf({ tenantId, command, lane = "" }: NewTask): number {
+    if (this.queues.lanes.isUnused) return Number.POSITIVE_INFINITY;
+    const { lanes } = this.queues.find(tenantId, queueOf(command)) ?? {};
+    return lanes === undefined ? Number.POSITIVE_INFINITY : lanes.burstOf(lane);
+  }
+
   /** What a request with a unique key meets. */
   #decideUnique(input: NewTask, unique: UniqueRequest): UniqueDecision | FaultError {
-    const { tenantId, command } = input;
-    const name = { tenantId, queue: queueOf(command), key: unique.key };
+    const { tenantId, command, lane } = input;
+    const name = { tenantId, queue: queueOf(command), key: keyInLane(unique.key, lane ?? "") };
     const entry = unlessDamaged(() => this.store.unique(name));
     if (entry instanceof FaultError) return entry;
     const isOver = entry?.hasEnded === true && entry.untilMs <= this.#options.clock.nowMs();
@@ -487,11 +507,25 @@ export class ShardBroker implements Broker {
   }
 
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
-    const how = { because: "nacked", reason: request.reason, waiter, item } as const;
+    const held = this.reads.find(of);
+    const because = held !== undefined && isHold(held, request) ? "held" : "nacked";
+    const before = (task: Task): void => {
+      this.#settle(task, request.used);
+      const { holdMs = 0 } = request;
+      const lane = laneOf(task);
+      if (because !== "held" || lane === "") return;
+      this.queues.lanesOf(this.#index.queueOf(task)).hold(lane, holdMs);
+    };
+    const how = { because, reason: request.reason, waiter, item, before } as const;
     const refused = this.#return(of, how, (task) =>
       nack(task, of.owner, request, this.#ruleInput(task)),
     );
     tellRefusal(refused, waiter, item);
+  }
+
+  /** The worker says how many units of its rates a task took. */
+  #settle(task: Task, used: number | undefined): void {
+    if (used !== undefined) this.#index.queueOf(task).lanes?.settle(task, used);
   }
 
   abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
@@ -559,6 +593,7 @@ export class ShardBroker implements Broker {
       keep: false,
     };
     const result = resultOf(task, submission.result) as Result;
+    this.#settle(before, submission.used);
     this.#apply([change], waiter, { task, result, repeated: false }, item);
     return undefined;
   }
@@ -826,6 +861,35 @@ export class ShardBroker implements Broker {
     this.claims.serve(queue);
   }
 
+  /** Gives limits to one lane, or pauses it; undefined gives it what the topic says. */
+  async setLane(of: LaneName, limits: LaneLimits | undefined): Promise<void> {
+    this.store.assertWritable();
+    const queue = this.queues.queue(of.tenantId, of.name);
+    const kept = limits === undefined || areEmpty(limits) ? undefined : limits;
+    const { done } = this.store.commitRecords([writeOfLimits(of, kept)]);
+    // Takes effect now, like every decision; when a full disk undoes it, memory is rebuilt.
+    this.queues.lanesOf(queue).setLimits(of.lane, kept);
+    this.#index.onMoved?.(queue);
+    this.claims.serve(queue);
+    await done;
+  }
+
+  /** What an administrator gave to one lane, and how many lanes of the queue have limits. */
+  laneLimits({ tenantId, name, lane }: LaneName): {
+    readonly limits: LaneLimits | undefined;
+    readonly count: number;
+  } {
+    const limits = this.queues.find(tenantId, name)?.lanes?.limits;
+    return { limits: limits?.get(lane), count: limits?.size ?? 0 };
+  }
+
+  /** Lanes of a queue, those with the most ready tasks first, or one lane. */
+  lanesOf(of: QueueName, { lane, limit }: WantedLanes): FoundLanes {
+    const { lanes } = this.queues.find(of.tenantId, of.name) ?? {};
+    if (lanes === undefined) return { lanes: [], total: 0 };
+    return lane === undefined ? lanes.looks(limit) : { lanes: [lanes.look(lane)], total: 1 };
+  }
+
   topicsOf(tenantId: TenantId): readonly Topic[] {
     return [...this.queues.ofTenant(tenantId)].flatMap(({ topic }) => topic ?? []);
   }
@@ -915,6 +979,14 @@ export class ShardBroker implements Broker {
       changes.push({ ...changeOf(before, outcome.value, "lapsed"), keep: false });
     }
     return this.#applied(changes);
+  }
+
+  /** Offers lanes to claims whose time has come. */
+  wakeLanes(max: number): void {
+    for (const queue of this.queues.lanes.wakeDue(max)) {
+      this.#index.onMoved?.(queue);
+      this.claims.serve(queue);
+    }
   }
 
   /** Makes these delayed tasks ready in one commit; skips tasks that have another position now. */
@@ -1016,10 +1088,12 @@ export class ShardBroker implements Broker {
       readonly reason: string;
       readonly waiter: Waiter<Returned>;
       readonly item: number;
+      /** Called when the task is given back, before that is written. */
+      readonly before?: (task: Task) => void;
     },
     decide: (task: Task) => Outcome<Returned, TaskRefusal>,
   ): Refused | undefined {
-    const { because, reason, waiter, item } = how;
+    const { because, reason, waiter, item, before } = how;
     const fault = this.#fault();
     if (fault !== undefined) return fault;
     const task = this.reads.find(of);
@@ -1027,6 +1101,7 @@ export class ShardBroker implements Broker {
     const outcome = decide(task);
     if (!outcome.ok) return outcome;
     const changes = this.#comeBack(task, outcome.value, because, reason);
+    before?.(task);
     this.#apply(changes, waiter, outcome.value, item);
     return undefined;
   }
@@ -1142,7 +1217,8 @@ export class ShardBroker implements Broker {
   ): void {
     const isScheduled = this.schedules.size > 0 && changes.some(isOfSchedule);
     if (!isScheduled && !changes.some(isOfUnique) && !changes.some(isOfBatch)) {
-      this.#commit(this.store.commit(changes), changes, { waiter, answer, item });
+      const group = this.store.commit(changes, this.#laneWrites(changes));
+      this.#commit(group, changes, { waiter, answer, item });
       return;
     }
     this.#applyTouched(changes, {}, { waiter, answer, item });
@@ -1158,7 +1234,8 @@ export class ShardBroker implements Broker {
     const unique = changes.some(isOfUnique) ? this.#followUnique(changes) : { changes, writes: [] };
     const scheduled = this.schedules.follow(unique.changes, schedules);
     const batched = this.batches.follow(scheduled.changes, batches);
-    const all = [...unique.writes, ...scheduled.writes, ...batched.writes, ...writes];
+    const laned = this.#laneWrites(batched.changes);
+    const all = [...unique.writes, ...scheduled.writes, ...batched.writes, ...laned, ...writes];
     let group: ReturnType<Store["commit"]>;
     try {
       group = this.store.commit(batched.changes, all);
@@ -1174,6 +1251,15 @@ export class ShardBroker implements Broker {
       for (const report of reports) report();
     };
     this.#outcome.answer({ durable, refused: () => {} }, undefined, 0);
+  }
+
+  /** What lanes have spent and until when they are held, in the log record of the changes that say so. */
+  #laneWrites(changes: readonly Change[]): readonly RecordWrite[] {
+    if (this.queues.lanes.isUnused) return noWrites;
+    return changes.flatMap(({ before, after }) => {
+      const task = (after ?? before) as Task;
+      return this.#index.queueOf(task).lanes?.writesOf(task) ?? noWrites;
+    });
   }
 
   #followUnique(changes: readonly Change[]): ReturnType<typeof followUnique> {
@@ -1210,7 +1296,8 @@ export class ShardBroker implements Broker {
 
   #serve({ before, after }: Change, queue: ReturnType<MemoryIndex["apply"]>): void {
     if (after?.place.in === "ready") this.claims.serve(queue);
-    else if (queue.isLimited && before?.place.in === "leased") this.claims.serve(queue);
+    else if (before?.place.in === "leased" && (queue.isLimited || queue.lanes !== undefined))
+      this.claims.serve(queue);
     if (this.quotas.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
   }
 

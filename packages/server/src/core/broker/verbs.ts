@@ -14,6 +14,9 @@ export type Refused =
   | KeyReused
   | { readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
   | NotAllowedPriority
+  | CostAboveBurst
+  /** The task has a batch and a lane, which may be in two shards. */
+  | { readonly code: "placement_conflict" }
   | FaultError;
 
 /** The idempotency key or the unique key belongs to the task of another request. */
@@ -28,6 +31,13 @@ export interface NotAllowedPriority {
   readonly code: "priority_not_allowed";
   readonly priority: number;
   readonly tiers: readonly number[];
+}
+
+/** No claim could ever pay for the task. */
+export interface CostAboveBurst {
+  readonly code: "cost_above_burst";
+  readonly cost: number;
+  readonly burst: number;
 }
 
 export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";

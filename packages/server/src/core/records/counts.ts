@@ -4,8 +4,15 @@
  * instead of counting.
  */
 import type { KvWrite, OverlayEntry, RowEntry } from "@codeq/engine";
-import { queueOf, type Task, type TenantId } from "@codeq/queue";
-import { countsKey, parseIndexKey, queuesPrefix, sequenceKey } from "../store/keys.ts";
+import { laneOf, queueOf, type Task, type TenantId } from "@codeq/queue";
+import {
+  countsKey,
+  type LaneName,
+  laneCountsKey,
+  parseIndexKey,
+  queuesPrefix,
+  sequenceKey,
+} from "../store/keys.ts";
 import { FailureChanges } from "./failure-counts.ts";
 
 export interface Counts {
@@ -47,6 +54,19 @@ export interface CountsOfQueue {
   readonly counts: Counts;
 }
 
+/** Ready tasks of a lane, by priority. */
+export interface CountsOfLane extends LaneName {
+  readonly ready: readonly number[];
+}
+
+export function decodeLaneCounts(bytes: Buffer): number[] {
+  return bytes.toString("latin1").split(" ").map(Number);
+}
+
+export function addReadyCounts(to: readonly number[], change: readonly number[]): number[] {
+  return to.map((count, priority) => count + (change[priority] ?? 0));
+}
+
 /** Changes that were not flushed yet. */
 interface Unflushed {
   readonly rows: Iterable<Pick<RowEntry, "row" | "below">>;
@@ -56,6 +76,7 @@ interface Unflushed {
 /** The change of the counters for each queue and failure group, and the highest sequence number in the rows. */
 export function changeOfCounts({ rows, entries }: Unflushed): {
   readonly queues: ReadonlyMap<string, CountsOfQueue>;
+  readonly lanes: ReadonlyMap<string, CountsOfLane>;
   readonly failures: FailureChanges;
   readonly sequence: number;
 } {
@@ -75,6 +96,7 @@ export function changeOfCounts({ rows, entries }: Unflushed): {
 
 class Changes {
   readonly queues: Map<string, CountsOfQueue> = new Map();
+  readonly lanes: Map<string, CountsOfLane & { readonly ready: number[] }> = new Map();
   readonly failures: FailureChanges = new FailureChanges();
   sequence = 0;
   /** Cached, because neighbours are mostly of the same queue. */
@@ -90,6 +112,9 @@ class Changes {
     const { counts } = this.#last.of;
     if (place.in === "ready") {
       addReady(counts, priority, change);
+      if (laneOf(task) !== "") {
+        this.#addToLane(this.#last.of, laneOf(task), { priority, change });
+      }
       if (change === 1) this.sequence = Math.max(this.sequence, place.seq);
     } else {
       counts[place.in === "done" ? "failed" : place.in] += change;
@@ -97,10 +122,23 @@ class Changes {
   }
 
   removeKey(key: string): void {
-    const { queue, tenantId, kind, priority } = parseIndexKey(key);
-    const { counts } = this.#of(queue, tenantId);
+    const { queue, tenantId, kind, priority, lane } = parseIndexKey(key);
+    const of = this.#of(queue, tenantId);
+    const { counts } = of;
+    if (lane !== "") this.#addToLane(of, lane, { priority, change: -1 });
     if (kind === "pending") addReady(counts, priority, -1);
     else counts[placeOfKind[kind]] -= 1;
+  }
+
+  #addToLane(
+    { queue: name, tenantId }: CountsOfQueue,
+    lane: string,
+    { priority, change }: { readonly priority: number; readonly change: number },
+  ): void {
+    const key = laneCountsKey({ tenantId, name, lane });
+    const found = this.lanes.get(key) ?? { tenantId, name, lane, ready: [...noCounts().ready] };
+    this.lanes.set(key, found);
+    found.ready[priority] = (found.ready[priority] ?? 0) + change;
   }
 
   #of(queue: string, tenantId: TenantId): CountsOfQueue {
@@ -140,8 +178,15 @@ export function deriveCounts(
   get: (key: string) => Buffer | undefined,
 ): KvWrite[] {
   const writes: KvWrite[] = [];
-  const { queues, failures, sequence } = changeOfCounts(unflushed);
-  writes.push(...failures.writes(get));
+  const { queues, lanes, failures, sequence } = changeOfCounts(unflushed);
+  for (const write of failures.writes(get)) writes.push(write);
+  for (const [key, { ready }] of lanes) {
+    if (ready.every((count) => count === 0)) continue;
+    const stored = get(key);
+    const sum = stored === undefined ? ready : addReadyCounts(decodeLaneCounts(stored), ready);
+    const isGone = sum.every((count) => count === 0);
+    writes.push({ key, value: isGone ? undefined : Buffer.from(sum.join(" "), "latin1") });
+  }
   for (const [key, { counts }] of queues) {
     const stored = get(key);
     const sum = addCounts(stored === undefined ? noCounts() : decodeCounts(stored), counts);

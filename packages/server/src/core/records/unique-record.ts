@@ -1,6 +1,13 @@
 /** The entry of a unique key, as text: a JSON array, one position per field. */
 import { type Op, put, remove } from "@codeq/engine";
-import { queueOf, type Task, type TaskId, type TenantId, type UniqueEntry } from "@codeq/queue";
+import {
+  laneOf,
+  queueOf,
+  type Task,
+  type TaskId,
+  type TenantId,
+  type UniqueEntry,
+} from "@codeq/queue";
 import { keptKeyOf, uniqueKeyOf } from "../store/keys.ts";
 import { parseRecord } from "../store/row-of.ts";
 
@@ -12,8 +19,14 @@ export interface UniqueName {
 }
 
 /** The name of the unique key of a task; undefined when it has none. */
-export function uniqueNameOf({ tenantId, command, unique }: Task): UniqueName | undefined {
-  return unique && { tenantId, queue: queueOf(command), key: unique.key };
+export function uniqueNameOf(task: Task): UniqueName | undefined {
+  const { tenantId, command, unique } = task;
+  return unique && { tenantId, queue: queueOf(command), key: keyInLane(unique.key, laneOf(task)) };
+}
+
+/** A key in a lane is another one than the same key in another lane, because lanes may be in several shards. */
+export function keyInLane(key: string, lane: string): string {
+  return lane === "" ? key : `${key}\0${lane}`;
 }
 
 export function writesOfUnique(name: UniqueName, entry: UniqueEntry | undefined): Op[] {

@@ -2,7 +2,7 @@
  * Explains why a task is where it is. For a ready task, the explanation is the decision that a claim for its
  * queue would make now, so it cannot differ from what claims do.
  */
-import { hasLapsed, queueOf, type Task } from "@codeq/queue";
+import { hasLapsed, laneOf, queueOf, type Task } from "@codeq/queue";
 import type { Batches } from "../broker/batches.ts";
 import type { Claims } from "../broker/claims/claims.ts";
 import type { Queues } from "../broker/queue-state.ts";
@@ -61,8 +61,11 @@ function obstacleOf({ claims, queues }: ExplainParts, task: Task): Obstacle | un
   const allowed = claims.allowance(task.tenantId);
   if (typeof allowed === "string") return { rule: allowed };
   const queue = queues.find(task.tenantId, queueOf(task.command));
-  if (queue === undefined || queue.topPriority >= 0) return undefined;
+  if (queue === undefined) return undefined;
   if (queue.pause !== undefined) return { rule: "paused", pause: queue.pause };
+  const ofLane = task.place.in === "ready" ? queue.lanes?.obstacleOf(task) : undefined;
+  if (ofLane !== undefined && !queue.isAtLimit) return ofLane;
+  if (queue.topPriority >= 0) return undefined;
   const limit = queue.topic?.policy.maxConsumers ?? 0;
   return queue.readyTotal > 0 ? { rule: "topic_limit", limit } : undefined;
 }
@@ -73,6 +76,13 @@ async function aheadOf({ store, queues }: ExplainParts, task: Task): Promise<Ahe
   const queue = queues.find(tenantId, name);
   if (place.in !== "ready" || queue === undefined) return undefined;
   const higher = sum(queue.counts.ready.slice(priority + 1));
+  const lane = laneOf(task);
+  if (lane !== "") {
+    const window = queue.lanes?.windowOf(lane, priority);
+    const { count = 0, knownTo = 0 } = window?.aheadOf(place.seq) ?? {};
+    const isAtLeast = place.seq > knownTo;
+    return { higher, older: count, isAtLeast };
+  }
   const { count, knownTo } = queue.window(priority).aheadOf(place.seq);
   if (place.seq <= knownTo) return { higher, older: count, isAtLeast: false };
   const found = await store.readyAfter({ name, tenantId, priority }, knownTo, scannedMax);

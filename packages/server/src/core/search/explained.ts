@@ -1,6 +1,7 @@
 /** The types of explanations: why a task is where it is, and which workers wait for tasks. */
 import type { Task, WorkerId } from "@codeq/queue";
 import type { ShownBatch } from "../records/batch-record.ts";
+import type { WireRate } from "../records/lane-policy.ts";
 import type { QueuePause } from "../records/pause-record.ts";
 
 /** A task and what a claim would meet in its queue; travels to the router as JSON. */
@@ -22,7 +23,29 @@ export type Obstacle =
   | { readonly rule: "lease_quota" }
   | { readonly rule: "paused"; readonly pause: QueuePause }
   /** The queue has as many leases as its topic allows. */
-  | { readonly rule: "topic_limit"; readonly limit: number };
+  | { readonly rule: "topic_limit"; readonly limit: number }
+  | LaneObstacle;
+
+/** Why nothing can be claimed from a lane, or from the queue by its rate. Times are on the wall clock. */
+export type LaneObstacle =
+  | { readonly rule: "lane_paused"; readonly pause: QueuePause }
+  | { readonly rule: "lane_limit"; readonly limit: number }
+  | { readonly rule: "topic_rate" | "lane_rate" | "lane_held"; readonly nextMs: number };
+
+/** A lane as administrators see it. */
+export interface LaneLook {
+  readonly lane: string;
+  readonly ready: number;
+  readonly leased: number;
+  readonly oldestMs?: number | undefined;
+  /** Undefined for any number. */
+  readonly concurrency?: number | undefined;
+  readonly rate?: WireRate | undefined;
+  readonly weight: number;
+  readonly unitsLeft?: number | undefined;
+  readonly nextMs?: number | undefined;
+  readonly paused?: QueuePause | undefined;
+}
 
 export interface Ahead {
   /** Ready tasks of the same queue with a higher priority. */

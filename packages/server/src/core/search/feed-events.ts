@@ -27,6 +27,7 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
       return [{ event: "failed", ...about(after), how: "expired", reason: after.error }];
     case "finished":
     case "nacked":
+    case "held":
     case "abandoned":
     case "released":
     case "expired":
@@ -83,6 +84,7 @@ function howItFailed({ place }: Task): NonNullable<TaskEvent["how"]> {
 function wayBack(change: Change, after: Task): Pick<TaskEvent, "event"> & Partial<TaskEvent> {
   switch (change.because) {
     case "nacked":
+    case "held":
       return { event: "retried", ...delayOf(after), ...reasonOf(change) };
     case "abandoned":
       return { event: "released", how: after.handBacks > 0 ? "interrupted" : "abandoned" };

@@ -1,6 +1,6 @@
 /** Filters of task lists. All given conditions must hold. A filter travels to shards as JSON. */
 import type { taskPlaces } from "@codeq/protocol/api";
-import { isFailure, queueOf, type Task } from "@codeq/queue";
+import { isFailure, laneOf, queueOf, type Task } from "@codeq/queue";
 import { groupOfTask } from "../records/failure-fingerprint.ts";
 
 /** The place of a task; tasks that have ended are `dead`, `done`, `failed` or `cancelled`. */
@@ -31,6 +31,7 @@ export interface TaskFilter {
   readonly schedule?: string | undefined;
   /** The batch that the task is a member of. */
   readonly batch?: string | undefined;
+  readonly lane?: string | undefined;
   /** The beginning or the end of the id. */
   readonly idPart?: string | undefined;
 }
@@ -58,6 +59,7 @@ export function matches(task: Task, filter: TaskFilter): boolean {
   return (
     isOfSchedule(task, filter.schedule) &&
     isOfBatch(task, filter.batch) &&
+    (filter.lane === undefined || laneOf(task) === filter.lane) &&
     isBetween(task.createdMs, filter.createdFromMs, filter.createdToMs) &&
     hasEnded(task, filter) &&
     isOfGroup(task, filter.group) &&

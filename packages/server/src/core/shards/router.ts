@@ -65,7 +65,7 @@ import type { ShardLink } from "./link.ts";
 import { type EnqueueWaiter, RemoteShard, type ShardNotes } from "./remote-shard.ts";
 import { RoutedClaims } from "./routed-claims.ts";
 import { ShardGroup } from "./shard-group.ts";
-import { shardOfKey, uniqueHomeOf } from "./shard-of.ts";
+import { homeOf, shardOfKey } from "./shard-of.ts";
 import { SharedUsage } from "./shared-usage.ts";
 import { calls, type EnqueueMode } from "./wire.ts";
 
@@ -223,7 +223,11 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
   enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
     const { tenantId, idempotencyKey } = input;
     const exceeded = this.exceededByTask(input);
-    const home = homeOf(input);
+    if (input.batchId !== undefined && (input.lane ?? "") !== "") {
+      waiter.refused({ code: "placement_conflict" }, item);
+      return;
+    }
+    const home = placeOf(input);
     const shard =
       home === "" ? this.#nextShard() : shardOfKey(tenantId, home, this.#group.all.length);
     if (idempotencyKey === "" && input.unique === undefined) {
@@ -510,10 +514,9 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
   }
 }
 
-/** What must be exact is in one shard: a batch comes before a unique key, and that before an idempotency key. */
-function homeOf({ batchId, unique, command, idempotencyKey }: NewTask): string {
-  if (batchId !== undefined) return homeOfBatch(batchId);
-  return unique === undefined ? idempotencyKey : uniqueHomeOf(command, unique.key);
+/** What must be exact is in one shard: a batch comes before a lane, and both before the keys of the task. */
+function placeOf(input: NewTask): string {
+  return input.batchId === undefined ? homeOf(input) : homeOfBatch(input.batchId);
 }
 
 interface Keyed {

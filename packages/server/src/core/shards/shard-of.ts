@@ -2,7 +2,13 @@
  * The shard of a task: FNV-1a of its id, 64 bits, modulo the number of shards. Ids are drawn for a given
  * shard, so that a shard chosen by idempotency key is also the shard of the task.
  */
-import { queueOf, type TaskId, type TenantId } from "@codeq/queue";
+import {
+  type NewTask,
+  queueOf,
+  type TaskId,
+  type TenantId,
+  type UniqueRequest,
+} from "@codeq/queue";
 import type { DrawId } from "../task-ids.ts";
 
 const word = 2 ** 32;
@@ -54,10 +60,19 @@ export function shardOfKey(tenantId: TenantId, key: string, count: number): numb
   return modulo(hash, count);
 }
 
-/** What the shard of a unique key is drawn from, like that of an idempotency key. */
-export function uniqueHomeOf(command: string, key: string): string {
-  return `${queueOf(command)}\0${key}`;
+/**
+ * What the shard of a new task is drawn from. What must be exact is in one shard: the limits of a lane come first, then
+ * a unique key, then an idempotency key. A lane is in one shard for all queues, so that a task that is moved to another
+ * queue stays in the shard of its lane.
+ */
+export function homeOf({ lane = "", unique, command, idempotencyKey }: Homed): string {
+  if (lane !== "") return `lane\0${lane.toWellFormed()}`;
+  return unique === undefined ? idempotencyKey : `${queueOf(command)}\0${unique.key}`;
 }
+
+type Homed = Pick<NewTask, "lane" | "command" | "idempotencyKey"> & {
+  readonly unique?: Pick<UniqueRequest, "key"> | undefined;
+};
 
 /** Draws ids that belong to one shard, by trying other last digits. */
 export function idsOfShard(

@@ -116,6 +116,8 @@ test("new tasks come out as they went in", () => {
         maxWaitMs: 2,
       }),
       batchId: fc.option(text, { nil: undefined }),
+      lane: fc.option(text, { nil: undefined }),
+      cost: fc.option(whole, { nil: undefined }),
     },
     { noNullPrototype: true },
   );
@@ -144,7 +146,17 @@ test("claims, owners, submissions and heads come out as they went in", () => {
       for (const how of ["completed", "failed"] as const) {
         const result = { json: some, artifacts };
         const of = { tenantId, id: some as TaskId, owner: { workerId, leaseToken: count } };
-        const call = { of, request: { how, error: some, stack: some, result, resultBytes: count } };
+        const call = {
+          of,
+          request: {
+            how,
+            error: some,
+            stack: some,
+            result,
+            resultBytes: count,
+            used: count || undefined,
+          },
+        };
         assert.deepEqual(roundTrip(call, calls.submit), call);
       }
       const heading = { carriedOut: count, undecided: [1, count], isOverloaded: count % 2 === 0 };

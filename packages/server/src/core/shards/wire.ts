@@ -160,6 +160,8 @@ export const calls = numbered(1, {
       extras: optional(taskExtras),
       unique: optional(json<UniqueRequest>()),
       batchId: optional(text),
+      lane: optional(text),
+      cost: optional(number),
     }),
     mode: optional(json<EnqueueMode>()),
   }),
@@ -173,7 +175,13 @@ export const calls = numbered(1, {
   }),
   heartbeat: reported(struct<Heartbeat>({ leaseMs: double, report: optional(json<Report>()) })),
   nack: reported(
-    struct<NackRequest>({ delaySeconds: double, reason: text, stack: optional(text) }),
+    struct<NackRequest>({
+      delaySeconds: double,
+      reason: text,
+      stack: optional(text),
+      holdMs: optional(number),
+      used: optional(number),
+    }),
   ),
   abandon: reported(struct<AbandonRequest>({ interrupted: flag })),
   submit: reported(
@@ -183,6 +191,7 @@ export const calls = numbered(1, {
       result: resultBody,
       resultBytes: number,
       stack: optional(text),
+      used: optional(number),
     }),
   ),
   release: owned,

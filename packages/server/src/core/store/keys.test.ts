@@ -10,6 +10,7 @@ import {
   idempotencyKeyOf,
   idOf,
   inProgressPrefix,
+  lanePrefix,
   numberOf,
   parseIndexKey,
   pendingPrefix,
@@ -56,13 +57,16 @@ test("D24: commands and tenants named like an index are read back like any other
       const prefix = queuePrefix(queue, tenantId);
       const keys = {
         pending: `${pendingPrefix(prefix, 7)}${sortable(5)}/${id}`,
+        "pending in a lane": `${lanePrefix(prefix, "a/é", 7)}${sortable(5)}/${id}`,
         delayed: `${delayedPrefix(prefix)}${sortable(5)}/${id}`,
         inprog: inProgressPrefix(prefix) + id,
         dlq: deadPrefix(prefix) + id,
       };
       for (const [kind, key] of Object.entries(keys)) {
-        const priority = kind === "pending" ? 7 : 0;
-        assert.deepEqual(parseIndexKey(key), { queue, tenantId, kind, priority });
+        const priority = kind.startsWith("pending") ? 7 : 0;
+        const lane = kind === "pending in a lane" ? "a/é" : "";
+        const expected = { queue, tenantId, kind: kind.split(" ")[0], priority, lane };
+        assert.deepEqual(parseIndexKey(key), expected);
       }
     }
   }

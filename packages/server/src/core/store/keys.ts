@@ -16,6 +16,7 @@
  *   codeq/endpoints/<tenant>/<url>                          an endpoint that fails, or is disabled
  *   codeq/signing/<tenant>                                  the secrets that sign its webhooks
  *   codeq/q/<queue>/<tenant>/pending/<9-priority>/<seq>/<id>
+ *   codeq/q/<queue>/<tenant>/pending/l/<lane>/<9-priority>/<seq>/<id>
  *   codeq/q/<queue>/<tenant>/inprog/<id>
  *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>
  *   codeq/q/<queue>/<tenant>/held/<id>
@@ -25,6 +26,9 @@
  *   codeq/failure-times/<tenant>/<group>/<ms>/<id>          the same, by the time of its end
  *   codeq/failure-counts/<tenant>/<group>/<queue>/<hour>    how many of them, written with every flush
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
+ *   codeq/lane-counts/<queue>/<tenant>/<lane>               ready tasks of a lane by priority, written with every flush
+ *   codeq/lanes/<queue>/<tenant>/<lane>                     what a lane has spent of its rate, and until when it is held
+ *   codeq/lane-policies/<queue>/<tenant>/<lane>             what an administrator gave to a lane
  *   codeq/paused/<queue>/<tenant>                           who paused it, when and why
  *   codeq/series/<queue>/<tenant>/<m or h>/<number>         what happened in a minute or an hour; queue * for all
  *   codeq/jobs/<tenant>/<id>                                a bulk job
@@ -152,6 +156,11 @@ export function queuePrefix(queue: string, tenant: TenantId): string {
 
 export const pendingPrefix = (prefix: string, priority: number): string =>
   `${prefix}${pendingName}${priorityMax - priority}/`;
+/** Ready tasks of a lane, or of one of its priorities. */
+export const lanePrefix = (prefix: string, lane: string, priority?: number): string => {
+  const all = `${prefix}${pendingName}l/${laneText(lane)}/`;
+  return priority === undefined ? all : `${all}${priorityMax - priority}/`;
+};
 export const allPendingPrefix = (prefix: string): string => prefix + pendingName;
 export const delayedPrefix = (prefix: string): string => `${prefix}delayed/`;
 export const inProgressPrefix = (prefix: string): string => `${prefix}inprog/`;
@@ -202,6 +211,35 @@ export function parseFailureCountsKey(key: string): FailureCellName {
 export const countsPrefix = "codeq/counts/";
 export const countsKey = (queue: string, tenant: TenantId): string =>
   `${countsPrefix}${queue}/${tenant || "_"}`;
+
+/** A lane of a queue. */
+export interface LaneName {
+  readonly tenantId: TenantId;
+  /** Of the queue. */
+  readonly name: string;
+  readonly lane: string;
+}
+
+/** Half a surrogate pair has no encoding; the replacement character stands for it. */
+const laneText = (lane: string): string => encodeURIComponent(lane.toWellFormed());
+const ofLane =
+  (first: string) =>
+  ({ tenantId, name, lane }: LaneName): string =>
+    `${first}${name}/${tenantId || "_"}/${laneText(lane)}`;
+
+export const laneCountsPrefix = "codeq/lane-counts/";
+export const laneCountsKey = ofLane(laneCountsPrefix);
+export const lanesPrefix = "codeq/lanes/";
+export const laneKey = ofLane(lanesPrefix);
+export const lanePoliciesPrefix = "codeq/lane-policies/";
+export const lanePolicyKey = ofLane(lanePoliciesPrefix);
+
+/** The lane of a key below one of these prefixes. */
+export function laneIn(key: string): LaneName {
+  const [, , name = "", tenant = "", lane = ""] = key.split("/");
+  const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+  return { tenantId, name, lane: decodeURIComponent(lane) };
+}
 
 export const pausedPrefix = "codeq/paused/";
 export const pausedKey = (queue: string, tenant: TenantId): string =>
@@ -323,6 +361,8 @@ export interface IndexKey {
   readonly kind: IndexKind;
   /** Only for `pending` keys. */
   readonly priority: number;
+  /** Only for `pending` keys of tasks with a lane; otherwise empty. */
+  readonly lane: string;
 }
 
 /** Reads a key below `codeq/q/`. */
@@ -332,10 +372,15 @@ export function parseIndexKey(key: string): IndexKey {
   const kindEnd = key.indexOf("/", kindAt);
   const tenant = key.slice(tenantAt, kindAt - 1);
   const kind = key.slice(kindAt, kindEnd) as IndexKind;
+  const isInLane = kind === "pending" && key[kindEnd + 1] === "l";
+  const laneAt = kindEnd + 3;
+  const laneEnd = isInLane ? key.indexOf("/", laneAt) : 0;
+  const priorityAt = isInLane ? laneEnd + 1 : kindEnd + 1;
   return {
     queue: key.slice(queuesPrefix.length, tenantAt - 1),
     tenantId: (tenant === "_" ? "" : tenant) as TenantId,
     kind,
-    priority: kind === "pending" ? priorityMax - Number(key[kindEnd + 1]) : 0,
+    priority: kind === "pending" ? priorityMax - Number(key[priorityAt]) : 0,
+    lane: isInLane ? decodeURIComponent(key.slice(laneAt, laneEnd)) : "",
   };
 }

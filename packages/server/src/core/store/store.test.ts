@@ -101,7 +101,9 @@ const done = (atMs: number, expiresMs: number): Task["place"] => ({
 /** Every key, without those that are about the store itself. */
 async function keysOfTasks(store: Store): Promise<string[]> {
   const entries = await entriesUnder(store, "codeq/");
-  return entries.map(([key]) => key).filter((key) => !/^codeq\/(meta|counts)\//.test(key));
+  return entries
+    .map(([key]) => key)
+    .filter((key) => !/^codeq\/(meta|counts|lane-counts)\//.test(key));
 }
 
 test("tasks, payloads, results and idempotency entries are found by their ids", async () => {
@@ -288,6 +290,7 @@ test("whatever a task went through, its removal leaves nothing, flushed in betwe
         assert.deepEqual(await keysOfTasks(store), []);
         await store.flushNow();
         assert.deepEqual(await keysOfTasks(store), []);
+        assert.deepEqual(await entriesUnder(store, "codeq/lane-counts/"), []);
         assert.equal(store.task(task.id), undefined);
       },
     ),

@@ -48,9 +48,12 @@ import {
 } from "../records/batch-record.ts";
 import {
   addCounts,
+  addReadyCounts,
+  type CountsOfLane,
   type CountsOfQueue,
   changeOfCounts,
   decodeCounts,
+  decodeLaneCounts,
   deriveCounts,
 } from "../records/counts.ts";
 import type { WebhookJob } from "../records/delivery-record.ts";
@@ -62,6 +65,8 @@ import {
 import { decodeEndpoint, type FailingEndpoint } from "../records/endpoint-record.ts";
 import { addCell, decodeCell, type FailureCell, isEmptyCell } from "../records/failure-counts.ts";
 import { decodeIdempotency, encodeIdempotency } from "../records/idempotency-record.ts";
+import { decodeLimits, type NamedLaneLimits } from "../records/lane-policy.ts";
+import { decodeLane } from "../records/lane-record.ts";
 import { decodePause, type QueuePause } from "../records/pause-record.ts";
 import {
   decodeSchedule,
@@ -106,6 +111,12 @@ import {
   inProgressPrefix,
   keptKeyOf,
   keptKeysPrefix,
+  type LaneName,
+  laneCountsPrefix,
+  laneIn,
+  lanePoliciesPrefix,
+  lanePrefix,
+  lanesPrefix,
   liveOfSchedule,
   membersOfBatch,
   numberOf,
@@ -155,6 +166,12 @@ export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & S
 export interface QueueName {
   readonly tenantId: TenantId;
   readonly name: string;
+}
+
+/** The ready tasks of one priority of a queue without a lane, or of one lane. */
+export interface ReadyBucket extends QueueName {
+  readonly priority: number;
+  readonly lane?: string | undefined;
 }
 
 /** A task in an index that is ordered by a number: a sequence, or a time in milliseconds. */
@@ -478,19 +495,15 @@ export class Store implements AsyncDisposable {
   }
 
   /** Ready tasks of a priority behind a sequence number, the oldest first. */
-  async readyAfter(
-    queue: QueueName & { readonly priority: number },
-    sequence: number,
-    limit: number,
-  ): Promise<Position[]> {
-    const prefix = pendingPrefix(prefixOf(queue), queue.priority);
+  async readyAfter(queue: ReadyBucket, sequence: number, limit: number): Promise<Position[]> {
+    const prefix = readyPrefix(queue);
     const range = { after: `${prefix}${sortable(sequence)}/~`, before: endOf(prefix) };
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
   /** Takes a ready task whose record cannot be read out of its queue; its bytes are kept. */
-  setAsideReady(queue: QueueName & { readonly priority: number }, { number, id }: Position): void {
-    const prefix = pendingPrefix(prefixOf(queue), queue.priority);
+  setAsideReady(queue: ReadyBucket, { number, id }: Position): void {
+    const prefix = readyPrefix(queue);
     this.#engine.commit([], [remove(`${prefix}${sortable(number)}/${id}`)]);
   }
 
@@ -586,17 +599,16 @@ export class Store implements AsyncDisposable {
   }
 
   /** The counts of tasks of every queue, and the highest sequence number in use. */
-  async counts(): Promise<{ queues: readonly CountsOfQueue[]; sequence: number }> {
+  async counts(): Promise<{
+    readonly queues: readonly CountsOfQueue[];
+    readonly lanes: readonly CountsOfLane[];
+    readonly sequence: number;
+  }> {
     for (;;) {
       const { flushedIndex } = this.#engine.stats();
       const unflushed = changeOfCounts(this.#engine.unflushed());
       const stored = Number(this.#engine.getText(sequenceKey) ?? 0);
-      const queues = new Map<string, CountsOfQueue>();
-      for await (const [key, value] of this.#scan(countsPrefix)) {
-        const [name, tenant] = key.slice(countsPrefix.length).split("/") as [string, string];
-        const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
-        queues.set(key, { queue: name, tenantId, counts: decodeCounts(value) });
-      }
+      const { queues, lanes } = await this.#storedCounts();
       // A flush in between has moved changes from memory to the kv.
       if (this.#engine.stats().flushedIndex !== flushedIndex) continue;
       for (const { queue, tenantId, counts } of unflushed.queues.values()) {
@@ -605,9 +617,31 @@ export class Store implements AsyncDisposable {
         const sum = found === undefined ? counts : addCounts(found.counts, counts);
         queues.set(key, { queue, tenantId, counts: sum });
       }
+      for (const [key, change] of unflushed.lanes) {
+        const ready = addReadyCounts(change.ready, lanes.get(key)?.ready ?? []);
+        lanes.set(key, { ...change, ready });
+      }
       const sequence = Math.max(stored, unflushed.sequence);
-      return { queues: [...queues.values()], sequence };
+      return { queues: [...queues.values()], lanes: [...lanes.values()], sequence };
     }
+  }
+
+  /** As the last flush left them. */
+  async #storedCounts(): Promise<{
+    readonly queues: Map<string, CountsOfQueue>;
+    readonly lanes: Map<string, CountsOfLane>;
+  }> {
+    const queues = new Map<string, CountsOfQueue>();
+    for await (const [key, value] of this.#scan(countsPrefix)) {
+      const [name, tenant] = key.slice(countsPrefix.length).split("/") as [string, string];
+      const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+      queues.set(key, { queue: name, tenantId, counts: decodeCounts(value) });
+    }
+    const lanes = new Map<string, CountsOfLane>();
+    for await (const [key, value] of this.#scan(laneCountsPrefix)) {
+      lanes.set(key, { ...laneIn(key), ready: decodeLaneCounts(value) });
+    }
+    return { queues, lanes };
   }
 
   /**
@@ -667,6 +701,26 @@ export class Store implements AsyncDisposable {
     const prefix = failureTimesOf(of);
     const range = { after: prefix, before: endOf(prefix), isReverse: order === "newest" };
     return (await this.#engine.scanKeys(range, 1)).map(idOf)[0];
+  }
+
+  /** What lanes have spent and until when they are held, by the clock; of the whole queue with an empty lane. */
+  async *laneRecords(
+    clock: Parameters<typeof decodeLane>[1],
+  ): AsyncGenerator<LaneName & { readonly wholeMs: number; readonly heldMs: number }> {
+    for await (const [key, value] of this.#scan(lanesPrefix)) {
+      const moments = decodeLane(value.toString("latin1"), clock);
+      if (moments === undefined) this.#quarantine(key);
+      else yield { ...laneIn(key), ...moments };
+    }
+  }
+
+  /** What administrators gave to single lanes. */
+  async *laneLimits(): AsyncGenerator<NamedLaneLimits> {
+    for await (const [key, value] of this.#scan(lanePoliciesPrefix)) {
+      const limits = decodeLimits(value.toString("utf8"));
+      if (limits === undefined) this.#quarantine(key);
+      else yield { ...laneIn(key), limits };
+    }
   }
 
   /** Every queue that is paused. */
@@ -1023,6 +1077,11 @@ function addOfEdited(
 function addRemovals(ops: Op[], task: Task): void {
   if (task.result === undefined) ops.push(remove(resultKey(task.id)));
   if (task.payload === undefined) ops.push(remove(payloadKey(task.id)));
+}
+
+function readyPrefix({ lane, priority, ...queue }: ReadyBucket): string {
+  const prefix = prefixOf(queue);
+  return lane === undefined ? pendingPrefix(prefix, priority) : lanePrefix(prefix, lane, priority);
 }
 
 function prefixOf({ name, tenantId }: QueueName): string {

@@ -21,6 +21,7 @@ import {
   type TaskBatch,
   type TaskExtras,
   type TaskId,
+  type TaskLane,
   type TaskRepairs,
   type TaskSchedule,
   type TaskUnique,
@@ -103,6 +104,8 @@ const schedule = struct<TaskSchedule>({
   kind: oneOf(scheduledKinds),
 });
 
+const lane = struct<TaskLane>({ name: text, cost: number, holds: number, seq: number });
+
 const unique = struct<TaskUnique>({
   key: text,
   while: oneOf(uniqueWhiles),
@@ -148,6 +151,7 @@ const blankTask: Task = {
   schedule: undefined,
   unique: undefined,
   batch: undefined,
+  lane: undefined,
 };
 
 /** The position of a column is stored: add new columns at the end only. */
@@ -183,6 +187,7 @@ const taskColumns = columns<Task>(
     schedule: optional(schedule),
     unique: optional(unique),
     batch: optional(batch),
+    lane: optional(lane),
   },
   blankTask,
 );

@@ -8,6 +8,7 @@ import {
   expiresMsOf,
   isFailure,
   isLive,
+  laneOf,
   queueOf,
   startByMsOf,
   type Task,
@@ -31,6 +32,7 @@ import {
   failureTimesPrefix,
   heldPrefix,
   inProgressPrefix,
+  lanePrefix,
   liveOfSchedule,
   membersOfBatch,
   parseIndexKey,
@@ -73,13 +75,24 @@ export const taskRows: RowCodec = {
 /** The fields that the index keys of a task are derived from. */
 type IndexedTask = Pick<
   Task,
-  "id" | "tenantId" | "command" | "priority" | "place" | "extras" | "error" | "schedule" | "batch"
+  | "id"
+  | "tenantId"
+  | "command"
+  | "priority"
+  | "place"
+  | "extras"
+  | "error"
+  | "schedule"
+  | "batch"
+  | "lane"
 >;
 
 const schedulePrefixes = [scheduleRunsPrefix, scheduleLivePrefix];
 const batchPrefixes = [batchMembersPrefix, batchFailedPrefix];
 
 const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|held|dlq|failed)\//;
+/** Ranges below a lane never leave it. */
+const lanePattern = /^codeq\/q\/[^/]+\/[^/]+\/pending\/l\/[^/]+\//;
 const places = {
   pending: "ready",
   inprog: "leased",
@@ -122,8 +135,13 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
   if (index === undefined || !isBelow(index)) return () => true;
   const { queue, tenantId, kind } = parseIndexKey(index);
   const where = places[kind];
-  return ({ place, tenantId: owner, command }) =>
-    place.in === where && owner === tenantId && queueOf(command) === queue;
+  const isOfOneLane = kind === "pending" && lanePattern.test(after);
+  const lane = isOfOneLane ? parseIndexKey(after).lane : undefined;
+  return (task) =>
+    task.place.in === where &&
+    task.tenantId === tenantId &&
+    queueOf(task.command) === queue &&
+    (lane === undefined || laneOf(task) === lane);
 }
 
 /** The index keys of a task, without its record, payload, result and idempotency key. */
@@ -176,13 +194,20 @@ function failureKeys(task: IndexedTask): string[] {
   return [failuresOf(of) + id, `${failureTimesOf(of)}${sortable(atMs)}/${id}`];
 }
 
+function readyPrefix(prefix: string, task: IndexedTask): string {
+  const lane = laneOf(task);
+  return lane === ""
+    ? pendingPrefix(prefix, task.priority)
+    : lanePrefix(prefix, lane, task.priority);
+}
+
 /** The one queue index the task is in; empty when it completed or was cancelled. */
 function placeKey(task: IndexedTask): string {
   const prefix = queuePrefix(queueOf(task.command), task.tenantId);
   const { place } = task;
   switch (place.in) {
     case "ready":
-      return `${pendingPrefix(prefix, task.priority)}${sortable(place.seq)}/${task.id}`;
+      return `${readyPrefix(prefix, task)}${sortable(place.seq)}/${task.id}`;
     case "delayed":
       return `${delayedPrefix(prefix)}${sortable(place.dueMs)}/${task.id}`;
     case "held":

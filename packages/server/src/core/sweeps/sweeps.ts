@@ -47,6 +47,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
       promoteDueTasks(parts),
       fireSchedules(parts),
       batches,
+      wakeLanes(parts),
       deletion,
       lapses,
       oldKeys,
@@ -65,6 +66,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
     wake();
   };
   broker.delayed.onDue = wake;
+  broker.queues.lanes.onDue = wake;
   broker.schedules.onDue = wake;
   broker.batches.onDue = (dueMs) => {
     if (batches.plan(dueMs)) wake();
@@ -172,6 +174,16 @@ function fireSchedules({ broker, clock, config }: SweepParts): Job {
       return dueMs === undefined ? undefined : clock.monotonicMs() + dueMs - clock.nowMs();
     },
     runOnce: () => schedules.fireDue(config.sweepBatchMax),
+  };
+}
+
+/** Offers lanes to claims that were held, or that have units of their rate again. */
+function wakeLanes({ broker, config }: SweepParts): Job {
+  const { lanes } = broker.queues;
+  return {
+    name: "wake-lanes",
+    nextMs: () => lanes.nextMs,
+    runOnce: async () => broker.wakeLanes(config.sweepBatchMax),
   };
 }
 

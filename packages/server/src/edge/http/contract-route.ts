@@ -116,12 +116,25 @@ function conditionIn({ headers }: HttpRequest, name: string): string | undefined
 }
 
 /** A query has texts only, a body has numbers and flags as well. */
-function keptValue({ kind, none }: Shape, value: unknown): unknown {
+function keptValue(shape: Shape, value: unknown): unknown {
+  const { kind, none } = shape;
+  if (kind === "object" && value !== undefined) return withNones(shape.fields, value as Values);
   if (value === undefined || (value === "" && kind === "instant")) return none;
   if (value === "" && kind === "text") return none ?? value;
   if (kind === "instant") return parseInstant(String(value)) ?? Number.NaN;
   if (kind === "whole" || kind === "decimal") return Number(value);
   return kind === "flag" ? String(value) === "true" : value;
+}
+
+/** An object with the `none` of each of its fields that is missing. */
+function withNones(fields: Fields, given: Values): Values {
+  const value: Record<string, unknown> = { ...given };
+  for (const [name, shape] of Object.entries(fields)) {
+    if (value[name] !== undefined || shape.none !== undefined) {
+      value[name] = keptValue(shape, given[name]);
+    }
+  }
+  return value;
 }
 
 function keptFields(fields: Fields) {

@@ -235,7 +235,8 @@ test("a field that is not known is named, with the one that was probably meant",
   const batch = '{"tasks":[{},{"dealySeconds":1}]}';
   const inside = 'unknown field "dealySeconds" in tasks[1]; did you mean "delaySeconds"?';
   assert.equal(why(batch, CreateBatchBody), inside);
-  const far = 'unknown field "zzz"; known fields: delaySeconds, reason, stack, leaseToken';
+  const far =
+    'unknown field "zzz"; known fields: delaySeconds, reason, stack, holdSeconds, used, leaseToken';
   assert.equal(why('{"zzz":[1,{"limit":2}]}', NackBody), far);
   assert.match(why(`{"${"é".repeat(5000)}":1}`, NackBody), /^unknown field "é{40}…"; known/);
   assert.match(why('{"d\\u0065alySeconds":1}', NackBody), /^unknown field "dealySeconds"; did you/);

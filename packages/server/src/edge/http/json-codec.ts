@@ -12,6 +12,7 @@ import {
   type Task,
   type TaskBatch,
   type TaskExtras,
+  type TaskLane,
   type TaskUnique,
 } from "@codeq/queue";
 import { placeOf } from "../../core/search/task-filter.ts";
@@ -153,6 +154,7 @@ export class JsonCodec {
     if (task.replays !== 0) text += `,"replays":${task.replays}`;
     if (task.extras !== undefined) text += this.#extras(task, task.extras);
     if (task.unique !== undefined) text += this.#unique(task.unique);
+    text += laneText(task.lane);
     if (task.schedule !== undefined) {
       const { id, forMs } = task.schedule;
       text += `,"scheduleId":"${id}","scheduledFor":"${this.instant(forMs)}"`;
@@ -229,4 +231,9 @@ function batchText({ id, isCallback, ended }: TaskBatch): string {
 
 function optional(name: string, value: string): string {
   return value === "" ? "" : `,"${name}":${JSON.stringify(value)}`;
+}
+
+function laneText(lane: TaskLane | undefined): string {
+  if (lane === undefined) return "";
+  return optional("lane", lane.name) + (lane.cost === 1 ? "" : `,"cost":${lane.cost}`);
 }

@@ -3,9 +3,14 @@
  * The reason is the decision that a claim would make now.
  */
 import { api, type KeptOf, type TaskExplanation } from "@codeq/protocol/api";
-import { queueOf, type Task, type TaskId } from "@codeq/queue";
+import { laneOf, queueOf, type Task, type TaskId } from "@codeq/queue";
 import type { QueuePause } from "../../core/records/pause-record.ts";
-import { asksFor, type Explained, type WaitingWorker } from "../../core/search/explained.ts";
+import {
+  asksFor,
+  type Explained,
+  type LaneObstacle,
+  type WaitingWorker,
+} from "../../core/search/explained.ts";
 import { placeOf } from "../../core/search/task-filter.ts";
 import { bind } from "../../edge/bind.ts";
 import { type Answer, refusal, type Server } from "../../edge/operation.ts";
@@ -15,7 +20,7 @@ import { wholeId } from "../../edge/whole-id.ts";
 export interface Explanation
   extends Pick<
     KeptOf<typeof TaskExplanation>,
-    "rule" | "why" | "ahead" | "startsIn" | "queue" | "workers"
+    "rule" | "why" | "ahead" | "startsIn" | "queue" | "workers" | "nextMs"
   > {
   readonly task: Task;
   readonly pause: QueuePause | undefined;
@@ -61,7 +66,8 @@ function explanationOf(server: Server, explained: Explained): Explanation {
     task,
     rule,
     why: why + replacedOf(task),
-    pause: obstacle?.rule === "paused" ? obstacle.pause : undefined,
+    pause: obstacle !== undefined && "pause" in obstacle ? obstacle.pause : undefined,
+    nextMs: obstacle !== undefined && "nextMs" in obstacle ? obstacle.nextMs : undefined,
     ahead,
     startsIn: rule === "workers_busy" || rule === "next" ? startsIn(explained) : undefined,
     queue: {
@@ -160,8 +166,36 @@ function whyReady(server: Server, { task, obstacle, queue }: Explained, workers:
       const why = `its topic allows ${counted(obstacle.limit, "lease")} at a time, and all are in use`;
       return { rule: "topic_limit", why };
     }
+    case "lane_paused":
+    case "lane_limit":
+    case "lane_held":
+    case "lane_rate":
+    case "topic_rate":
+      return whyLane(task, obstacle);
     case undefined:
       return whyUnclaimed(queue.leased, workers);
+  }
+}
+
+function whyLane(task: Task, obstacle: LaneObstacle): Held {
+  const { rule } = obstacle;
+  const lane = `its lane ${JSON.stringify(laneOf(task))}`;
+  switch (rule) {
+    case "lane_paused": {
+      const { by, atMs, reason } = obstacle.pause;
+      const because = reason === "" ? "" : `: ${reason}`;
+      return { rule, why: `${by} paused ${lane} at ${utc(atMs)}${because}` };
+    }
+    case "lane_limit": {
+      const { limit } = obstacle;
+      return { rule, why: `${lane} has ${limit} of ${counted(limit, "lease")} that it may have` };
+    }
+    case "lane_held":
+      return { rule, why: `${lane} is held until ${utc(obstacle.nextMs)}` };
+    case "lane_rate":
+      return { rule, why: `${lane} has the units for its next task at ${utc(obstacle.nextMs)}` };
+    case "topic_rate":
+      return { rule, why: `its queue has the units for it at ${utc(obstacle.nextMs)}` };
   }
 }
 

@@ -39,6 +39,10 @@ export interface CreateTaskInput {
   readonly unique: UniqueInput | undefined;
   /** The batch that the task becomes a member of; empty for none. */
   readonly batchId: string;
+  /** Empty for none. */
+  readonly lane?: string | undefined;
+  /** 0 for 1. */
+  readonly cost?: number | undefined;
   /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
   readonly runAt: string | number;
   readonly delaySeconds: number;
@@ -182,6 +186,8 @@ export function create(
     extras: extrasOf(input),
     unique,
     batchId: input.batchId === "" ? undefined : input.batchId,
+    lane: input.lane,
+    cost: input.cost,
   };
   server.broker.enqueue(task, waiter, item);
   return undefined;
@@ -221,7 +227,22 @@ function problemOf(
   }
   if (!modes.includes(input.idempotencyMode)) return refusal("invalid_argument", modeRule);
   if (input.tags.length > 0 && !areTags(input.tags)) return refusal("invalid_argument", tagRule);
-  return problemOfTimes(input) ?? payloadProblem(server, payloadBytes);
+  return problemOfLane(input) ?? problemOfTimes(input) ?? payloadProblem(server, payloadBytes);
+}
+
+function problemOfLane({ lane = "", cost = 0 }: CreateTaskInput): Refusal | undefined {
+  const { laneBytesMax, laneUnitsMax } = limits;
+  if (cost < 0 || cost > laneUnitsMax) {
+    return refusal("invalid_argument", `invalid 'cost' (0 to ${laneUnitsMax})`);
+  }
+  if (lane === "" || isLaneName(lane)) return undefined;
+  return refusal("invalid_argument", `invalid 'lane' (at most ${laneBytesMax} bytes on one line)`);
+}
+
+function isLaneName(lane: string): boolean {
+  if (lane === "" || lane.length > limits.laneBytesMax) return false;
+  if (Buffer.byteLength(lane) > limits.laneBytesMax) return false;
+  return lane.isWellFormed() && !/\p{Cc}/u.test(lane);
 }
 
 function problemOfTimes({ timeoutSeconds, ttlSeconds }: CreateTaskInput): Refusal | undefined {

@@ -6,7 +6,7 @@ import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
 import type { Returned } from "@codeq/queue";
 import { bindByHand } from "../../edge/bind.ts";
-import { type OwnedTaskInput, ownedTask, refusal } from "../../edge/operation.ts";
+import { type OwnedTaskInput, ownedTask, type Refusal, refusal } from "../../edge/operation.ts";
 import { answerOf } from "../../edge/refusal-of.ts";
 
 export interface AbandonTaskInput extends OwnedTaskInput {
@@ -31,6 +31,9 @@ export interface NackTaskInput extends OwnedTaskInput {
   readonly delaySeconds: number;
   readonly reason: string;
   readonly stack?: string | undefined;
+  /** 0 to count an attempt. */
+  readonly holdMs?: number | undefined;
+  readonly used?: number | undefined;
 }
 
 export interface NackedTask {
@@ -44,8 +47,16 @@ export const nackTask = bindByHand<NackTaskInput, NackedTask>(api.work.nackTask,
       const max = limits.reasonCharsMax;
       return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
     }
-    const { delaySeconds: askedSeconds, reason } = input;
-    const request = { delaySeconds: askedSeconds, reason, stack: cutStack(input.stack) };
+    const problem = problemOfUsed(input) ?? problemOfHold(input);
+    if (problem !== undefined) return problem;
+    const { delaySeconds: askedSeconds, reason, holdMs, used } = input;
+    const request = {
+      delaySeconds: askedSeconds,
+      reason,
+      stack: cutStack(input.stack),
+      holdMs,
+      used,
+    };
     const answer = await answerOf<Returned>(server, (waiter) => {
       server.broker.nack(ownedTask(call, input), request, waiter);
       return undefined;
@@ -59,4 +70,16 @@ export const nackTask = bindByHand<NackTaskInput, NackedTask>(api.work.nackTask,
 /** It is for people, so what is too long is cut and not refused. */
 export function cutStack(stack: string | undefined): string | undefined {
   return stack?.slice(0, limits.stackCharsMax);
+}
+
+function problemOfHold({ holdMs = 0 }: NackTaskInput): Refusal | undefined {
+  const max = limits.holdSecondsMax;
+  if (holdMs >= 0 && holdMs <= max * 1000) return undefined;
+  return refusal("invalid_argument", `invalid 'holdSeconds' (0 to ${max})`);
+}
+
+export function problemOfUsed({ used = 0 }: { used?: number | undefined }): Refusal | undefined {
+  const max = limits.laneUnitsMax;
+  if (used >= 0 && used <= max) return undefined;
+  return refusal("invalid_argument", `invalid 'used' (0 to ${max})`);
 }

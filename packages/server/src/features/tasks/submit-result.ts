@@ -19,7 +19,7 @@ import {
   type Server,
 } from "../../edge/operation.ts";
 import { answerEach, answerOf, isUnknown } from "../../edge/refusal-of.ts";
-import { cutStack } from "./return-task.ts";
+import { cutStack, problemOfUsed } from "./return-task.ts";
 
 export interface ArtifactInput {
   readonly name: string;
@@ -40,6 +40,8 @@ export interface SubmitResultInput extends OwnedTaskInput {
   readonly artifacts: readonly ArtifactInput[];
   /** The host that the request names; on streams there is none. */
   readonly host?: string;
+  /** Units of the rate that the attempt took. */
+  readonly used?: number | undefined;
 }
 
 /** The record that is stored, which may be one that an earlier submit left. */
@@ -211,7 +213,8 @@ function submissionOf(input: SubmitResultInput, artifacts: readonly Artifact[]):
     resultBytes += Buffer.byteLength(name) + Buffer.byteLength(url) + bytes;
   }
   const stack = cutStack(input.stack);
-  return { how: howOf(input), error, stack, result: { json, artifacts }, resultBytes };
+  const { used } = input;
+  return { how: howOf(input), error, stack, result: { json, artifacts }, resultBytes, used };
 }
 
 function refused(code: TaskRefusal): Refusal {
@@ -243,7 +246,7 @@ function problemOf(
   if (input.artifacts.length > limits.artifactsMax) {
     return refusal("invalid_argument", `invalid 'artifacts' (at most ${limits.artifactsMax})`);
   }
-  return problemOfNames(input.artifacts);
+  return problemOfUsed(input) ?? problemOfNames(input.artifacts);
 }
 
 /** File systems count bytes, and a name that one of them refuses is not a failure of the server. */

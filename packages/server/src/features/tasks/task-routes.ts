@@ -113,9 +113,12 @@ export const taskRoutes = {
   nackTask: byHand({
     operation: nackTask,
     input: ({ params, body }) => {
-      const { delaySeconds, reason, stack, leaseToken } = body as KeptOf<typeof NackBody>;
+      const { delaySeconds, reason, stack, leaseToken, holdSeconds, used } = body as KeptOf<
+        typeof NackBody
+      >;
       const id = owned(params, leaseToken);
-      return { ...id, delaySeconds: delaySeconds ?? 0, reason: reason ?? "", stack };
+      const lane = { holdMs: (holdSeconds ?? 0) * 1000, used };
+      return { ...id, ...lane, delaySeconds: delaySeconds ?? 0, reason: reason ?? "", stack };
     },
     reply: ({ buried, delaySeconds }) =>
       json(`{"status":"${buried ? "dlq" : "requeued"}","delaySeconds":${delaySeconds}}`),
@@ -180,6 +183,8 @@ function createInput(item: KeptOf<typeof NewTask>, { headers }: HttpRequest): Cr
     idempotencyMode: headerText(headers["codeq-idempotency-mode"]),
     unique: item.unique,
     batchId: item.batchId ?? "",
+    lane: item.lane ?? "",
+    cost: item.cost ?? 0,
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
     timeoutSeconds: item.timeoutSeconds ?? 0,
@@ -208,6 +213,7 @@ function submitInput(
     resultJson: item.result,
     error: item.error ?? "",
     stack: item.stack,
+    used: item.used,
     artifacts: (item.artifacts ?? []).map(({ name, url, contentBase64, contentType }) => ({
       name: name ?? "",
       url: url ?? "",

@@ -22,7 +22,7 @@ import {
   ShardRoute,
 } from "../../core/backup/shard-route.ts";
 import { NewStore } from "../../core/backup/store-files.ts";
-import { shardOf, shardOfKey, uniqueHomeOf } from "../../core/shards/shard-of.ts";
+import { homeOf, shardOf, shardOfKey } from "../../core/shards/shard-of.ts";
 import { type OldStoreParts, oldStores, readShards } from "../old-stores.ts";
 import { lockDataDir } from "../open-data-dir.ts";
 
@@ -216,7 +216,11 @@ function newShards(count: number): NewShards {
     count,
     ofTask: (id) => shardOf(id, count),
     ofKey: (tenantId, key) => shardOfKey(tenantId, key, count),
-    ofUnique: ({ tenantId, queue, key }) => shardOfKey(tenantId, uniqueHomeOf(queue, key), count),
+    ofUnique: ({ tenantId, queue: command, key: inLane }) => {
+      const [key = "", lane] = inLane.split("\0");
+      const home = homeOf({ lane, unique: { key }, command, idempotencyKey: "" });
+      return shardOfKey(tenantId, home, count);
+    },
   };
 }
 

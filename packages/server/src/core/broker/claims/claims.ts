@@ -10,14 +10,17 @@ import {
   type Change,
   changeOf,
   claim as claimTask,
+  costOf,
   hasLapsed,
   queueOf,
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
 import type { Clock } from "../../clock.ts";
-import type { Position, Store } from "../../store/store.ts";
+import type { Position, ReadyBucket, Store } from "../../store/store.ts";
 import type { Claim } from "../claim.ts";
+import type { LanePosition, LaneWindow } from "../lanes/lane-window.ts";
+import type { QueueLanes } from "../lanes/queue-lanes.ts";
 import { QueueState, type Queues, type TenantState } from "../queue-state.ts";
 import { ReadyOrder } from "../ready-order.ts";
 import type { TenantQuotas } from "../tenant-quotas.ts";
@@ -27,6 +30,8 @@ import { WaitingClaims } from "./waiting-claims.ts";
 interface Pick {
   readonly queue: QueueState;
   readonly priority: number;
+  /** Undefined for tasks without a lane. */
+  readonly lane: LaneWindow | undefined;
 }
 
 /** What a claim has got so far. */
@@ -54,6 +59,9 @@ const refillsAheadMax = 32;
 const claimBytesMax = 3 * 1024 * 1024;
 /** How many tasks past their time to live a claim ends before it waits until that is durable. */
 const lapsesMax = 100;
+/** How many entries of a lane are read at a time, and when. */
+const laneEntries = 128;
+const laneBelow = 32;
 const nothing: readonly ClaimedTask[] = [];
 const noQueues: readonly QueueState[] = [];
 
@@ -210,10 +218,14 @@ export class Claims {
   #takeNext(requested: Requested, take: Take): "more" | "nothing" | Promise<void> {
     const pick = topOf(requested);
     if (pick === undefined) return "nothing";
-    if (pick.queue.window(pick.priority).headSeq === undefined) {
-      return this.#readHeads(requested, pick.priority);
+    const { queue, priority, lane } = pick;
+    if ((lane ?? queue.window(priority)).headSeq === undefined) {
+      return this.#readHeads(requested, priority);
     }
-    const taken = this.#takeReady(pick, take.nowMs);
+    const taken =
+      lane === undefined
+        ? this.#takeReady(pick, take.nowMs)
+        : this.#takeFromLane(queue, lane, take.nowMs);
     if (taken instanceof Promise) return this.#lapsed(taken, take);
     if (taken !== undefined) this.#lease(pick, taken, take);
     return "more";
@@ -263,12 +275,14 @@ export class Claims {
     const { headId } = window;
     const task = headId && store.task(headId);
     if (task?.extras !== undefined && hasLapsed(task, nowMs)) return this.#parts.lapse(task.id);
+    if (task !== undefined && queue.lanes?.takePlain(priority, costOf(task)) === false)
+      return undefined;
     const taken = queues.take(queue, priority);
     const brought = window.bringNear();
     // Read ahead; tasks that are claimed before they were read are read one by one.
     if (brought.length > 0) store.readAhead(brought).catch(() => {});
-    if (window.size < refillBelow && queue.ready(priority) > window.size + 1) {
-      this.#refillAhead(queue, priority);
+    if (window.size < refillBelow && queue.plainReady(priority) > window.size + 1) {
+      this.#readAhead(() => this.#refill(queue, priority, firstRefillEntries));
     }
     if (taken === undefined) return undefined;
     const isThere = task?.place.in === "ready" && task.place.seq === taken.number;
@@ -281,6 +295,33 @@ export class Claims {
       return undefined;
     }
     queue.addReady(priority, -1);
+    return { task, payload };
+  }
+
+  /** The same for the oldest task of a lane whose turn it is. */
+  #takeFromLane(
+    queue: QueueState,
+    window: LaneWindow,
+    nowMs: number,
+  ): ClaimedTask | Promise<void> | undefined {
+    const { store } = this.#parts;
+    const lanes = queue.lanes as QueueLanes;
+    const head = window.head as LanePosition;
+    const task = store.task(head.id);
+    if (task?.extras !== undefined && hasLapsed(task, nowMs)) return this.#parts.lapse(task.id);
+    if (!lanes.mayTake(head.cost)) return undefined;
+    const { priority } = window;
+    const payload = task && store.wholePayload(task);
+    if (task === undefined || payload === undefined) {
+      // A task that cannot be read must not be offered again and again.
+      store.setAsideReady({ ...bucketOf(queue, priority), lane: window.lane.name }, head);
+      lanes.taken(window);
+      return undefined;
+    }
+    lanes.serve(window, head.cost);
+    if (window.size < laneBelow && window.ready > window.size) {
+      this.#readAhead(() => this.#readLane(queue, window, laneEntries));
+    }
     return { task, payload };
   }
 
@@ -298,22 +339,65 @@ export class Claims {
       requested instanceof ReadyOrder
         ? requested.unread(unreadQueuesMax)
         : requested.filter(
-            (queue) => queue.ready(priority) > 0 && queue.window(priority).size === 0,
+            (queue) => queue.topPriority === priority && queue.headSeq(priority) === undefined,
           );
     const entries = Math.min(firstRefillEntries, Math.ceil(unreadEntries / queues.length));
-    const reading = queues.map((queue) => this.#refill(queue, priority, entries));
+    const reading = queues.map((queue) => this.#readHead(queue, priority, entries));
     return Promise.all(reading).then(() => {});
   }
 
-  /** Refills a window before it is empty, unless many others are being refilled. */
-  #refillAhead(queue: QueueState, priority: number): void {
-    if (this.#refillsAhead >= refillsAheadMax || queue.refills[priority] !== undefined) return;
+  /** Where it is the turn of a lane, several lanes are read together. */
+  #readHead(queue: QueueState, priority: number, entries: number): Promise<unknown> {
+    const { lanes } = queue;
+    if (lanes?.next(priority) === undefined) return this.#refill(queue, priority, entries);
+    const windows = lanes.unread(priority, unreadQueuesMax);
+    return Promise.all(windows.map((window) => this.#readLane(queue, window, laneEntries)));
+  }
+
+  /** Reads before a window is empty, unless many others are being read. */
+  #readAhead(read: () => Promise<void>): void {
+    if (this.#refillsAhead >= refillsAheadMax) return;
     this.#refillsAhead += 1;
     const ended = (): void => {
       this.#refillsAhead -= 1;
     };
-    // A claim that needs the refill reads again and reports the failure.
-    this.#refill(queue, priority, firstRefillEntries).then(ended, ended);
+    // A claim that needs the tasks reads again and reports the failure.
+    read().then(ended, ended);
+  }
+
+  #readLane(queue: QueueState, window: LaneWindow, entries: number): Promise<void> {
+    window.reading ??= this.#readNextOfLane(queue, window, entries).finally(() => {
+      window.reading = undefined;
+    });
+    return window.reading;
+  }
+
+  async #readNextOfLane(queue: QueueState, window: LaneWindow, entries: number): Promise<void> {
+    const { store } = this.#parts;
+    const generation = this.#generation;
+    const newest = window.beginReading();
+    const { moves, lane, priority } = window;
+    const onDisk = window.ready - window.size;
+    const limit = Math.min(entries, onDisk);
+    const bucket = { ...bucketOf(queue, priority), lane: lane.name };
+    const found = await store.readyAfter(bucket, window.coveredTo, limit);
+    await store.readAhead(found.map(({ id }) => id));
+    // Tasks that left or came back meanwhile may be missing; the next claim reads again.
+    if (generation !== this.#generation || window.moves !== moves) return;
+    const last = found.at(-1);
+    assert(
+      last !== undefined,
+      `${queue.name} counts ${onDisk} ready tasks of the lane ${lane.name} that are not there`,
+    );
+    const positions = found.map((each) => ({ ...each, cost: this.#costOf(each.id) }));
+    window.endReading(positions, found.length < onDisk ? last.number : newest);
+    queue.lanes?.offer(lane);
+  }
+
+  /** A task that cannot be read is set aside when its turn comes. */
+  #costOf(id: TaskId): number {
+    const task = this.#parts.store.task(id);
+    return task === undefined ? 1 : costOf(task);
   }
 
   /** `firstEntries` are read when nothing of the window was in memory yet. */
@@ -334,7 +418,7 @@ export class Claims {
     const newest = window.beginRefill();
     const { departures } = window;
     // The exact count keeps the scan from walking over the deleted keys behind the last live key.
-    const onDisk = queue.ready(priority) - window.size;
+    const onDisk = queue.plainReady(priority) - window.size;
     const isFirst = window.coveredTo === 0;
     const most = isFirst ? firstEntries : refillEntries;
     const limit = Math.min(most, queues.refillRoom, onDisk);
@@ -364,7 +448,15 @@ type Requested = readonly QueueState[] | ReadyOrder;
 function topOf(requested: Requested): Pick | undefined {
   if (!(requested instanceof ReadyOrder)) return topOfNamed(requested);
   const queue = requested.first();
-  return queue && { queue, priority: queue.topPriority };
+  return queue && pickOf(queue, queue.topPriority);
+}
+
+function pickOf(queue: QueueState, priority: number): Pick {
+  return { queue, priority, lane: queue.lanes?.next(priority) };
+}
+
+function bucketOf({ name, tenantId }: QueueState, priority: number): ReadyBucket {
+  return { name, tenantId, priority };
 }
 
 function topOfNamed(queues: readonly QueueState[]): Pick | undefined {
@@ -376,14 +468,14 @@ function topOfNamed(queues: readonly QueueState[]): Pick | undefined {
     const top = queue.topPriority;
     if (top < 0 || top < priority) continue;
     // Tasks on disk may be older than all tasks in memory.
-    const seq = queue.window(top).headSeq ?? Number.NEGATIVE_INFINITY;
+    const seq = queue.headSeq(top) ?? Number.NEGATIVE_INFINITY;
     if (top > priority || seq < bestSeq) {
       best = queue;
       priority = top;
       bestSeq = seq;
     }
   }
-  return best && { queue: best, priority };
+  return best && pickOf(best, priority);
 }
 
 /** A store that contradicts itself counts as failed. */

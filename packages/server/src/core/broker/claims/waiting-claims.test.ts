@@ -9,7 +9,7 @@ import { WaitingClaims } from "./waiting-claims.ts";
 
 function setup(): { clock: SimClock; queues: Queues; all: WaitingClaims } {
   const clock = new SimClock();
-  const queues = new Queues();
+  const queues = new Queues(clock);
   return { clock, queues, all: new WaitingClaims(clock, queues) };
 }
 

@@ -272,6 +272,8 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
       idempotencyMode: task.idempotencyMode,
       unique: task.uniqueKey === "" ? undefined : uniqueIn(task),
       batchId: task.batchId,
+      lane: task.lane,
+      cost: task.cost,
       runAt: task.runAtMs ?? "",
       delaySeconds: delaySecondsIn(task),
       timeoutSeconds: task.timeoutSeconds,

@@ -69,5 +69,7 @@ export function taskMessage({ task, payload }: ClaimedTask, workerId: string): w
     batchSucceeded: task.batch?.ended?.succeeded ?? 0,
     batchFailed: task.batch?.ended?.failed ?? 0,
     batchCancelled: task.batch?.ended?.cancelled ?? 0,
+    lane: task.lane?.name ?? "",
+    cost: task.lane?.cost ?? 1,
   };
 }

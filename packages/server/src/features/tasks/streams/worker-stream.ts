@@ -383,8 +383,9 @@ class WorkerHandler implements StreamHandler<Event>, ReadyStream {
   }
 
   #nack(event: worker.Nack): Promise<void> {
-    const { reason, stack } = event;
-    const input = { ...owned(event), delaySeconds: delaySecondsIn(event), reason, stack };
+    const { reason, stack, holdSeconds, used } = event;
+    const lane = { holdMs: holdSeconds * 1000, used: used?.count };
+    const input = { ...owned(event), ...lane, delaySeconds: delaySecondsIn(event), reason, stack };
     return this.#answer(event, this.#run(nackTask, input), (answer) => {
       const appliedDelaySeconds = answer.ok ? Math.ceil(answer.value.delaySeconds) : 0;
       const dlq = answer.ok && answer.value.buried;
@@ -489,6 +490,7 @@ function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
       resultJson: hasResult ? json : status === "COMPLETED" ? "{}" : undefined,
       error,
       stack: result.stack,
+      used: result.used?.count,
       artifacts: result.artifacts.length === 0 ? noArtifacts : result.artifacts.map(toArtifact),
     },
   };

@@ -1,0 +1,75 @@
+/**
+ * The lanes of one queue and priority that claims may take from, in the order of their start tags. The tasks without a
+ * lane count as one more lane. Tags begin again when nothing was left to claim, so that no lane owes anything then.
+ */
+import { endTag, startTag } from "@codeq/queue";
+import { IndexedHeap } from "../../indexed-heap.ts";
+import type { LaneWindow } from "./lane-window.ts";
+
+export class FairOrder {
+  readonly #windows: IndexedHeap<LaneWindow> = new IndexedHeap();
+  #presentTag = 0;
+  #plainEndTag = 0;
+  #period = 1;
+
+  get size(): number {
+    return this.#windows.size;
+  }
+
+  enter(window: LaneWindow, hasPlain: boolean): void {
+    if (this.size === 0 && !hasPlain) this.#beginPeriod();
+    window.dueMs = startTag(this.#presentTag, this.#endTagOf(window));
+    this.#windows.push(window);
+  }
+
+  leave(window: LaneWindow): void {
+    this.#windows.remove(window);
+  }
+
+  /** The window whose turn it is; undefined when it is the turn of tasks without a lane, or there is none. */
+  next(hasPlain: boolean): LaneWindow | undefined {
+    const window = this.#windows.peek();
+    if (window === undefined || !hasPlain) return window;
+    return this.#plainStart <= window.dueMs ? undefined : window;
+  }
+
+  /** Windows whose next tasks have to be read, the one whose turn it is first. */
+  unread(max: number): LaneWindow[] {
+    const found: LaneWindow[] = [];
+    for (const window of this.#windows.values()) {
+      if (found.length === max) break;
+      if (window.headSeq === undefined) found.push(window);
+    }
+    return found;
+  }
+
+  served(window: LaneWindow, cost: number): void {
+    this.#presentTag = window.dueMs;
+    window.endTag = endTag(window.dueMs, { cost, weight: window.lane.policy.weight });
+    window.period = this.#period;
+  }
+
+  servedPlain(cost: number): void {
+    this.#presentTag = this.#plainStart;
+    this.#plainEndTag = endTag(this.#presentTag, { cost, weight: 1 });
+  }
+
+  /** Whether the window owes nothing: a new window would get the same turn. */
+  owesNothing(window: LaneWindow): boolean {
+    return this.size === 0 || this.#endTagOf(window) <= this.#presentTag;
+  }
+
+  get #plainStart(): number {
+    return startTag(this.#presentTag, this.#plainEndTag);
+  }
+
+  #endTagOf({ endTag: end, period }: LaneWindow): number {
+    return period === this.#period ? end : 0;
+  }
+
+  #beginPeriod(): void {
+    this.#period += 1;
+    this.#presentTag = 0;
+    this.#plainEndTag = 0;
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * One lane of a queue in memory, while it matters: while it has ready tasks or leases, a time in the future, or owes
+ * some of its share. How many tasks of the lane are leased is counted from the tasks and stored nowhere.
+ *
+ *   offered   claims may take its next task
+ *   blocked   at its limit, or paused; the end of a lease or a new policy offers it again
+ *   waiting   held, or out of units; its timer offers it again
+ *
+ * Times are those of the monotonic clock, so that a step of the wall clock neither spends units nor gives some back.
+ */
+import { type Rate, settle, spend, spendableMs } from "@codeq/queue";
+import type { HeapItem } from "../../indexed-heap.ts";
+import type { LanePolicy } from "../../records/lane-policy.ts";
+import type { QueueState } from "../queue-state.ts";
+import type { LaneWindow } from "./lane-window.ts";
+
+/** What is spent of a rate, and until when nothing may be claimed. */
+export class Allowance {
+  /** When the whole burst may be spent again. */
+  wholeMs = 0;
+  heldMs = 0;
+  /** Whether the record of it is out of date. */
+  isChanged = false;
+  hasRecord = false;
+
+  /** When a task of this cost may be claimed. */
+  openMs(rate: Rate | undefined, cost: number): number {
+    if (rate === undefined) return this.heldMs;
+    return Math.max(this.heldMs, spendableMs(this.wholeMs, rate, cost));
+  }
+
+  spend(rate: Rate | undefined, cost: number, nowMs: number): void {
+    if (rate === undefined) return;
+    this.wholeMs = spend(this.wholeMs, rate, { cost, nowMs });
+    this.isChanged = true;
+  }
+
+  settle(rate: Rate | undefined, of: { cost: number; used: number; nowMs: number }): void {
+    if (rate === undefined) return;
+    this.wholeMs = settle(this.wholeMs, rate, of);
+    this.isChanged = true;
+  }
+
+  hold(untilMs: number): void {
+    if (untilMs <= this.heldMs) return;
+    this.heldMs = untilMs;
+    this.isChanged = true;
+  }
+
+  unitsLeft({ burst, units, perMs }: Rate, nowMs: number): number {
+    const missing = (Math.max(0, this.wholeMs - nowMs) * units) / perMs;
+    return Math.max(0, burst - missing);
+  }
+
+  isOver(nowMs: number): boolean {
+    return this.wholeMs <= nowMs && this.heldMs <= nowMs;
+  }
+}
+
+/** Something that may be claimed from again at a time. */
+export interface Timed extends HeapItem {
+  readonly queue: QueueState;
+  wake(): void;
+}
+
+export class Lane implements Timed {
+  readonly name: string;
+  readonly queue: QueueState;
+  /** When its timer ends. */
+  dueMs = 0;
+  heapIndex = -1;
+  readonly windows: LaneWindow[] = [];
+  leased = 0;
+  /** Leases that a claim under way is about to take. */
+  reserved = 0;
+  policy: LanePolicy;
+  readonly allowance: Allowance = new Allowance();
+  /** The window that claims may take from. */
+  offered: LaneWindow | undefined;
+
+  constructor(name: string, queue: QueueState, policy: LanePolicy) {
+    this.name = name;
+    this.queue = queue;
+    this.policy = policy;
+  }
+
+  wake(): void {
+    this.queue.lanes?.offer(this);
+  }
+
+  /** The window of the highest priority that has ready tasks. */
+  get top(): LaneWindow | undefined {
+    let top: LaneWindow | undefined;
+    for (const window of this.windows) {
+      if (window.ready > 0 && (top === undefined || window.priority > top.priority)) top = window;
+    }
+    return top;
+  }
+
+  get ready(): number {
+    return this.windows.reduce((sum, { ready }) => sum + ready, 0);
+  }
+
+  get isAtLimit(): boolean {
+    return this.leased + this.reserved >= this.policy.concurrency;
+  }
+}

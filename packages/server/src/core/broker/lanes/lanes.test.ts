@@ -1,0 +1,258 @@
+/** Lanes through a broker: limits, rates, shares and order, and what is left of them after a restart. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { settle } from "../../../../../simulated/src/index.ts";
+import {
+  acme,
+  BrokerWorld,
+  claim,
+  claimIds,
+  create,
+  enqueue,
+  nack,
+  owned,
+  standing,
+  submit,
+  success,
+} from "../../../../test/broker-world.ts";
+import { noLaneLimits } from "../../records/lane-policy.ts";
+import type { TopicPolicy } from "../../records/topic-record.ts";
+import type { ShardBroker } from "../shard-broker.ts";
+
+const plain: TopicPolicy = {
+  priorityTiers: [0, 1, 5, 9],
+  maxAttempts: 3,
+  deadLetterTopicRef: "",
+  retentionSeconds: 0,
+  maxConsumers: 0,
+};
+const of = { tenantId: acme, name: "work" };
+
+async function setup(
+  policy: Partial<TopicPolicy> = {},
+): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
+  const world = new BrokerWorld();
+  const broker = await world.open();
+  await broker.putTopic(of, { ...plain, ...policy });
+  return { world, broker };
+}
+
+async function lanesOf(broker: ShardBroker, count: number): Promise<string> {
+  const claimed = await claim(broker, { count });
+  return claimed.map(({ task }) => task.lane?.name ?? "-").join("");
+}
+
+async function fill(broker: ShardBroker, lanes: string, fields = {}): Promise<void> {
+  for (const lane of lanes) {
+    const name = lane === "-" ? "" : lane;
+    await enqueue(broker, { lane: name, ...fields });
+  }
+}
+
+test("one lane that floods a queue does not hold up the others", async () => {
+  const { broker } = await setup();
+  await fill(broker, "aaaaaabc");
+  assert.match(await lanesOf(broker, 9), /^a(bc|cb)aaaaa$/);
+});
+
+test("tasks without a lane get the share of one lane", async () => {
+  const { broker } = await setup();
+  await fill(broker, "aaa---bbb");
+  const order = await lanesOf(broker, 9);
+  assert.deepEqual([...order.slice(0, 3)].sort(), ["-", "a", "b"]);
+  assert.deepEqual([...order.slice(3, 6)].sort(), ["-", "a", "b"]);
+});
+
+test("a lane keeps its order, and priorities come first", async () => {
+  const { broker } = await setup();
+  const low = await enqueue(broker, { lane: "a", priority: 1 });
+  const second = await enqueue(broker, { lane: "a", priority: 1 });
+  const high = await enqueue(broker, { lane: "b", priority: 5 });
+  const top = await enqueue(broker, { lane: "a", priority: 9 });
+  assert.deepEqual(await claimIds(broker, { count: 9 }), [top.id, high.id, low.id, second.id]);
+});
+
+test("a lane never has more leases than its limit, and the end of a lease serves the next claim", async () => {
+  const { broker } = await setup({ lanes: { concurrency: 2 } });
+  await fill(broker, "aaaab");
+  assert.equal(await lanesOf(broker, 9), "aba");
+  const waiting = claim(broker, { waitMs: 1000 });
+  assert.equal(await standing(waiting), "pending");
+  const leased = [...broker.leases.ofTenant(acme)];
+  for (const { id } of leased) submit(broker, owned({ id, tenantId: acme }), success);
+  assert.equal((await waiting)[0]?.task.lane?.name, "a");
+});
+
+test("a restart counts the leases of a lane again", async () => {
+  const { world, broker } = await setup({ lanes: { concurrency: 2 } });
+  await fill(broker, "aaaab");
+  assert.equal(await lanesOf(broker, 9), "aba");
+  const next = await world.kill();
+  assert.equal(await lanesOf(next, 9), "");
+  const [first] = [...next.leases.ofTenant(acme)].filter(
+    ({ id }) => next.store.task(id)?.lane?.name === "a",
+  );
+  await submit(next, owned({ id: first!.id, tenantId: acme }), success).done;
+  assert.equal(await lanesOf(next, 9), "a");
+});
+
+test("a rate hands out a burst, and wakes a claim when the next unit is due", async () => {
+  const rate = { units: 60, per: "1m", burst: 2 };
+  const { world, broker } = await setup({ lanes: { concurrency: 0, rate } });
+  await fill(broker, "aaaa");
+  assert.equal(await lanesOf(broker, 9), "aa");
+  const waiting = claim(broker, { waitMs: 5000 });
+  assert.equal(await standing(waiting), "pending");
+  const dueMs = broker.queues.lanes.nextMs as number;
+  assert.equal(dueMs, world.clock.monotonicMs() + 1000);
+  await world.clock.advance(999);
+  broker.wakeLanes(10);
+  assert.equal(await standing(waiting), "pending");
+  await world.clock.advance(1);
+  broker.wakeLanes(10);
+  assert.equal((await waiting).length, 1);
+});
+
+test("what a lane has spent of its rate survives a crash", async () => {
+  const rate = { units: 60, per: "1m", burst: 2 };
+  const { world, broker } = await setup({ lanes: { concurrency: 0, rate } });
+  await fill(broker, "aaaa");
+  assert.equal(await lanesOf(broker, 9), "aa");
+  await world.clock.advance(400);
+  const next = await world.kill();
+  assert.equal(await lanesOf(next, 9), "");
+  await world.clock.advance(600);
+  next.wakeLanes(10);
+  assert.equal(await lanesOf(next, 9), "a");
+});
+
+test("a settled task corrects the rate of its lane", async () => {
+  const rate = { units: 100, per: "100s", burst: 10 };
+  const { world, broker } = await setup({ lanes: { concurrency: 0, rate } });
+  await fill(broker, "aaa", { cost: 10 });
+  const [first] = await claim(broker, { count: 9 });
+  await submit(broker, owned(first!.task), { ...success, used: 4 }).done;
+  await world.clock.advance(4000);
+  broker.wakeLanes(10);
+  const [second] = await claim(broker, { count: 9 });
+  await nack(broker, owned(second!.task), { delaySeconds: 900, reason: "", used: 15 }).done;
+  const next = await world.kill();
+  await world.clock.advance(14_999);
+  next.wakeLanes(10);
+  assert.equal(await lanesOf(next, 9), "");
+  await world.clock.advance(1);
+  next.wakeLanes(10);
+  assert.equal(await lanesOf(next, 9), "a");
+});
+
+test("a task that costs more than the burst is refused", async () => {
+  const rate = { units: 100, per: "1m", burst: 10 };
+  const { broker } = await setup({ lanes: { concurrency: 0, rate } });
+  const refused = create(broker, { lane: "a", cost: 11 });
+  assert.equal(refused.code, "cost_above_burst");
+  assert.equal(create(broker, { lane: "a", cost: 10 }).isRefused, false);
+  assert.equal(create(broker, { cost: 11 }).isRefused, false);
+});
+
+test("a held lane keeps the turn of its task, and other lanes go on", async () => {
+  const { world, broker } = await setup();
+  const first = await enqueue(broker, { lane: "a" });
+  const second = await enqueue(broker, { lane: "a" });
+  await enqueue(broker, { lane: "b" });
+  const [taken] = await claim(broker);
+  assert.equal(taken?.task.id, first.id);
+  await nack(broker, owned(first), { delaySeconds: 0, reason: "429", holdMs: 30_000 }).done;
+  assert.equal(await lanesOf(broker, 9), "b");
+  const next = await world.kill();
+  assert.equal(await lanesOf(next, 9), "");
+  await world.clock.advance(30_000);
+  next.wakeLanes(10);
+  assert.deepEqual(await claimIds(next, { count: 9 }), [first.id, second.id]);
+  assert.equal(next.store.task(first.id)?.attempts, 0);
+});
+
+test("the rate of a queue holds for tasks with and without lanes", async () => {
+  const { world, broker } = await setup({ rate: { units: 3, per: "3s", burst: 3 } });
+  await fill(broker, "a-a-a");
+  assert.equal((await lanesOf(broker, 9)).length, 3);
+  const waiting = claim(broker, { waitMs: 5000 });
+  await world.clock.advance(1000);
+  broker.wakeLanes(10);
+  assert.equal((await waiting).length, 1);
+  assert.equal(await lanesOf(await world.kill(), 9), "");
+});
+
+test("lanes with more tasks than memory holds keep their order through a restart", async () => {
+  const { world, broker } = await setup();
+  const expected: string[] = [];
+  for (let n = 0; n < 400; n++) expected.push((await enqueue(broker, { lane: "a" })).id);
+  const gone = expected.splice(150, 1)[0] as (typeof expected)[0];
+  await broker.act({ tenantId: acme, id: gone as never }, { kind: "cancel", graceMs: 0 });
+  const next = await world.reopen(broker);
+  await broker.store[Symbol.asyncDispose]();
+  const ids: string[] = [];
+  for (let n = 0; n < 100; n++) ids.push(...(await claimIds(next, { count: 4 })));
+  await settle();
+  assert.deepEqual(ids, expected);
+});
+
+test("lanes that do not matter any more are forgotten, with their records", async () => {
+  const { world, broker } = await setup({
+    lanes: { concurrency: 1, rate: { units: 1, per: "1s", burst: 1 } },
+  });
+  for (let n = 0; n < 5000; n++) {
+    const { id } = await enqueue(broker, { lane: `lane-${n}` });
+    await claim(broker);
+    submit(broker, owned({ id, tenantId: acme }), success);
+    if (n === 3000) await world.clock.advance(1000);
+  }
+  assert.ok(broker.queues.lanes.size < 4096, `${broker.queues.lanes.size} lanes`);
+});
+
+test("lanes that always have tasks get shares by weight, within the largest cost of each", async () => {
+  const { broker } = await setup();
+  const costs: Readonly<Record<string, readonly number[]>> = {
+    a: [1],
+    b: [3, 40],
+    c: [7, 2, 25],
+  };
+  const weights: Readonly<Record<string, number>> = { a: 1, b: 4, c: 2 };
+  for (const [lane, weight] of Object.entries(weights)) {
+    await broker.setLane({ ...of, lane }, { ...noLaneLimits, weight });
+  }
+  for (const [lane, some] of Object.entries(costs)) {
+    for (let n = 0; n < 150; n++) {
+      const cost = some[n % some.length] as number;
+      create(broker, { lane, cost });
+    }
+  }
+  await settle();
+  const served: Record<string, number> = { a: 0, b: 0, c: 0 };
+  for (let n = 0; n < 120; n++) {
+    const [one] = await claim(broker);
+    const { name = "", cost = 0 } = one?.task.lane ?? {};
+    served[name] = (served[name] ?? 0) + cost;
+    for (const x of Object.keys(costs)) {
+      for (const y of Object.keys(costs)) {
+        const share = (lane: string): number => (served[lane] ?? 0) / (weights[lane] ?? 1);
+        const largest = (lane: string): number =>
+          Math.max(...(costs[lane] ?? [])) / (weights[lane] ?? 1);
+        const apart = Math.abs(share(x) - share(y));
+        assert.ok(apart <= largest(x) + largest(y), `${x} and ${y} are ${apart} apart`);
+      }
+    }
+  }
+});
+
+test("fifty lanes of which one floods: the others wait for one round at most", async () => {
+  const { broker } = await setup();
+  for (let n = 0; n < 3000; n++) create(broker, { lane: "flood" });
+  await settle();
+  await claim(broker, { count: 10 });
+  for (let lane = 0; lane < 49; lane++) await enqueue(broker, { lane: `lane-${lane}` });
+  const next = await claim(broker, { count: 51 });
+  const others = new Set(
+    next.map(({ task }) => task.lane?.name).filter((name) => name !== "flood"),
+  );
+  assert.equal(others.size, 49);
+});

@@ -1,0 +1,419 @@
+/**
+ * The lanes of one queue: their ready tasks and leases, which of them claims may take from, and in which order. Made
+ * for the first task with a lane, or for a policy that needs it; other queues have none and pay nothing.
+ */
+import { costOf, laneOf, type Rate, type Task, type TaskId } from "@codeq/queue";
+import {
+  anyPolicy,
+  type LaneLimits,
+  type LanePolicy,
+  policyOf,
+} from "../../records/lane-policy.ts";
+import { removalOfLane, writeOfLane } from "../../records/lane-record.ts";
+import type { LaneLook, LaneObstacle } from "../../search/explained.ts";
+import type { RecordWrite } from "../../store/store.ts";
+import { timeOfId } from "../../task-ids.ts";
+import type { QueueState } from "../queue-state.ts";
+import { FairOrder } from "./fair-order.ts";
+import { Allowance, Lane, type Timed } from "./lane.ts";
+import { type LanePosition, LaneWindow } from "./lane-window.ts";
+import type { ShardLanes } from "./shard-lanes.ts";
+
+/** Removals of records in one commit. */
+const removalsMax = 1000;
+/** Lanes that are looked at for the age of the oldest task. */
+const headsMax = 1000;
+
+/** The rate of the whole queue, as something that waits. */
+class QueueRate implements Timed {
+  readonly queue: QueueState;
+  dueMs = 0;
+  heapIndex = -1;
+  rate: Rate | undefined;
+  readonly allowance: Allowance = new Allowance();
+
+  constructor(queue: QueueState) {
+    this.queue = queue;
+  }
+
+  wake(): void {
+    this.queue.isWaiting = false;
+  }
+}
+
+export class QueueLanes {
+  readonly queue: QueueState;
+  readonly whole: QueueRate;
+  /** Ready tasks with a lane, by priority. */
+  readonly ready: number[] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+  readonly #shard: ShardLanes;
+  readonly #lanes: Map<string, Lane> = new Map();
+  readonly #orders: (FairOrder | undefined)[] = [];
+  /** What administrators gave to single lanes. */
+  readonly #limits: Map<string, LaneLimits> = new Map();
+  #policy: LanePolicy = anyPolicy;
+
+  constructor(queue: QueueState, shard: ShardLanes) {
+    this.queue = queue;
+    this.whole = new QueueRate(queue);
+    this.#shard = shard;
+    shard.join(this);
+  }
+
+  get size(): number {
+    return this.#lanes.size;
+  }
+
+  all(): Iterable<Lane> {
+    return this.#lanes.values();
+  }
+
+  find(name: string): Lane | undefined {
+    return this.#lanes.get(name);
+  }
+
+  get limits(): ReadonlyMap<string, LaneLimits> {
+    return this.#limits;
+  }
+
+  /** The policy of the topic has changed. */
+  setPolicy(policy: LanePolicy, rate: Rate | undefined): void {
+    this.#policy = policy;
+    this.whole.rate = rate;
+    this.#shard.stop(this.whole);
+    this.queue.isWaiting = false;
+    for (const lane of this.#lanes.values()) this.#adopt(lane);
+  }
+
+  /** What an administrator gives to one lane; undefined for what the topic says. */
+  setLimits(name: string, limits: LaneLimits | undefined): void {
+    if (limits === undefined) this.#limits.delete(name);
+    else this.#limits.set(name, limits);
+    const lane = this.#lanes.get(name);
+    if (lane !== undefined) this.#adopt(lane);
+  }
+
+  #adopt(lane: Lane): void {
+    lane.policy = policyOf(this.#policy, this.#limits.get(lane.name));
+    this.offer(lane);
+  }
+
+  /** How many units may be spent at once on a task of the lane. */
+  burstOf(name: string): number {
+    const { rate } = name === "" ? anyPolicy : policyOf(this.#policy, this.#limits.get(name));
+    const most = Number.POSITIVE_INFINITY;
+    return Math.min(rate?.burst ?? most, this.whole.rate?.burst ?? most);
+  }
+
+  /** The lane, made when it is missing. */
+  lane(name: string): Lane {
+    const known = this.#lanes.get(name);
+    if (known !== undefined) return known;
+    this.#shard.added();
+    const lane = new Lane(name, this.queue, policyOf(this.#policy, this.#limits.get(name)));
+    this.#lanes.set(name, lane);
+    return lane;
+  }
+
+  #window(lane: Lane, priority: number): LaneWindow {
+    for (const window of lane.windows) if (window.priority === priority) return window;
+    const window = new LaneWindow(lane, priority, this.#shard.entries);
+    lane.windows.push(window);
+    return window;
+  }
+
+  windowOf(name: string, priority: number): LaneWindow | undefined {
+    return this.#lanes.get(name)?.windows.find((each) => each.priority === priority);
+  }
+
+  arrive(name: string, priority: number, position: LanePosition): void {
+    const lane = this.lane(name);
+    const window = this.#window(lane, priority);
+    window.arrive(position, this.#shard.hasRoom(window));
+    this.#count(window, 1);
+    this.offer(lane);
+  }
+
+  /** A task is not ready any more, and was not claimed. */
+  depart(name: string, priority: number, seq: number): void {
+    const lane = this.lane(name);
+    const window = this.#window(lane, priority);
+    window.leave(seq);
+    this.#count(window, -1);
+    this.offer(lane);
+  }
+
+  #count(window: LaneWindow, change: number): void {
+    const { priority } = window;
+    window.ready += change;
+    this.ready[priority] = (this.ready[priority] as number) + change;
+    this.queue.addReady(priority, change);
+  }
+
+  /** Ready tasks that are on disk, before the first change. */
+  recover(name: string, counts: readonly number[], sequence: number): void {
+    const lane = this.lane(name);
+    for (const [priority, count] of counts.entries()) {
+      if (count === 0) continue;
+      this.#window(lane, priority).recover(count, sequence);
+      this.ready[priority] = (this.ready[priority] as number) + count;
+    }
+  }
+
+  /** What the lane, or the queue, has spent, and until when it is held. */
+  recoverMoments(name: string, moments: Pick<Allowance, "wholeMs" | "heldMs">): void {
+    const { allowance } = name === "" ? this.whole : this.lane(name);
+    Object.assign(allowance, moments, { hasRecord: true });
+  }
+
+  offerAll(): void {
+    for (const lane of this.#lanes.values()) this.offer(lane);
+  }
+
+  /** A claim took a task; before that, the task was counted as reserved. */
+  leased(name: string): void {
+    const lane = this.lane(name);
+    lane.leased += 1;
+    if (lane.reserved > 0) lane.reserved -= 1;
+  }
+
+  unleased(name: string): void {
+    const lane = this.lane(name);
+    lane.leased -= 1;
+    this.offer(lane);
+  }
+
+  /** Offers the next task of the lane to claims, or waits until the lane has an allowance again. */
+  offer(lane: Lane): void {
+    const { top, policy, allowance, offered } = lane;
+    let next: LaneWindow | undefined;
+    let openMs = 0;
+    if (top !== undefined && policy.pause === undefined && !lane.isAtLimit) {
+      openMs = allowance.openMs(policy.rate, top.headCost);
+      if (openMs <= this.#shard.clock.monotonicMs()) next = top;
+    }
+    if (next === undefined && openMs > 0) this.#shard.wait(lane, openMs);
+    else if (lane.heapIndex >= 0) this.#shard.stop(lane);
+    if (offered !== next) {
+      if (offered !== undefined) this.#order(offered.priority).leave(offered);
+      lane.offered = next;
+      if (next !== undefined) {
+        const hasPlain = this.queue.plainReady(next.priority) > 0;
+        this.#order(next.priority).enter(next, hasPlain);
+      }
+      this.#report(offered?.priority);
+      this.#report(next?.priority);
+    }
+    this.queue.headChanged();
+  }
+
+  #report(priority: number | undefined): void {
+    if (priority !== undefined) this.queue.offerLanes(priority, this.#order(priority).size > 0);
+  }
+
+  #order(priority: number): FairOrder {
+    let order = this.#orders[priority];
+    if (order === undefined) {
+      order = new FairOrder();
+      this.#orders[priority] = order;
+    }
+    return order;
+  }
+
+  /** The window that a claim takes from next; undefined for the tasks without a lane. */
+  next(priority: number): LaneWindow | undefined {
+    return this.#orders[priority]?.next(this.queue.plainReady(priority) > 0);
+  }
+
+  unread(priority: number, max: number): readonly LaneWindow[] {
+    return this.#order(priority).unread(max);
+  }
+
+  /** Whether the rate of the queue allows a task of this cost now; otherwise the queue waits. */
+  mayTake(cost: number): boolean {
+    const { allowance, rate } = this.whole;
+    const openMs = allowance.openMs(rate, cost);
+    if (openMs <= this.#shard.clock.monotonicMs()) return true;
+    this.queue.isWaiting = true;
+    this.#shard.wait(this.whole, openMs);
+    return false;
+  }
+
+  /** The next task of a window is being claimed. */
+  serve(window: LaneWindow, cost: number): void {
+    const { lane } = window;
+    const order = this.#order(window.priority);
+    order.served(window, cost);
+    order.leave(window);
+    lane.offered = undefined;
+    this.#report(window.priority);
+    lane.reserved += 1;
+    const nowMs = this.#shard.clock.monotonicMs();
+    lane.allowance.spend(lane.policy.rate, cost, nowMs);
+    this.whole.allowance.spend(this.whole.rate, cost, nowMs);
+    this.taken(window);
+  }
+
+  /** The next task of a window is gone. */
+  taken(window: LaneWindow): void {
+    window.take();
+    this.#count(window, -1);
+    this.offer(window.lane);
+  }
+
+  /** A task without a lane is being claimed; false when the rate of the queue does not allow it now. */
+  takePlain(priority: number, cost: number): boolean {
+    if (!this.mayTake(cost)) return false;
+    this.#orders[priority]?.servedPlain(cost);
+    this.whole.allowance.spend(this.whole.rate, cost, this.#shard.clock.monotonicMs());
+    return true;
+  }
+
+  /** The worker of a task says how many units it took. */
+  settle(task: Task, used: number): void {
+    const of = { cost: task.lane?.cost ?? 1, used, nowMs: this.#shard.clock.monotonicMs() };
+    this.whole.allowance.settle(this.whole.rate, of);
+    if (this.whole.heapIndex >= 0) this.reopen();
+    const lane = this.#lanes.get(laneOf(task));
+    if (lane === undefined) return;
+    lane.allowance.settle(lane.policy.rate, of);
+    this.offer(lane);
+  }
+
+  /** The next claim looks again at the rate of the queue. */
+  reopen(): void {
+    this.#shard.stop(this.whole);
+    this.queue.isWaiting = false;
+  }
+
+  hold(name: string, ms: number): void {
+    const lane = this.lane(name);
+    lane.allowance.hold(this.#shard.clock.monotonicMs() + ms);
+    this.offer(lane);
+  }
+
+  /** The records of the queue and of the lane of a task, where they have changed. */
+  writesOf(task: Task): readonly RecordWrite[] {
+    const writes: RecordWrite[] = [];
+    this.#addWrite(writes, "", this.whole.allowance);
+    const lane = this.#lanes.get(laneOf(task));
+    if (lane !== undefined) this.#addWrite(writes, lane.name, lane.allowance);
+    return writes;
+  }
+
+  #addWrite(writes: RecordWrite[], lane: string, allowance: Allowance): void {
+    if (!allowance.isChanged) return;
+    allowance.isChanged = false;
+    allowance.hasRecord = true;
+    writes.push(writeOfLane({ ...this.#named, lane }, allowance, this.#shard.clock));
+  }
+
+  get #named(): { tenantId: QueueState["tenantId"]; name: string } {
+    const { tenantId, name } = this.queue;
+    return { tenantId, name };
+  }
+
+  /** Forgets lanes that do not matter any more, with their records. */
+  sweep(): void {
+    const nowMs = this.#shard.clock.monotonicMs();
+    let removals: RecordWrite[] = [];
+    for (const lane of this.#lanes.values()) {
+      if (!this.#isOver(lane, nowMs)) continue;
+      this.#lanes.delete(lane.name);
+      this.#shard.removed();
+      for (const window of lane.windows) window.clear();
+      if (!lane.allowance.hasRecord) continue;
+      removals.push(removalOfLane({ ...this.#named, lane: lane.name }));
+      if (removals.length < removalsMax) continue;
+      this.#shard.forget(removals);
+      removals = [];
+    }
+    if (removals.length > 0) this.#shard.forget(removals);
+  }
+
+  #isOver({ leased, reserved, windows, allowance }: Lane, nowMs: number): boolean {
+    if (leased > 0 || reserved > 0 || !allowance.isOver(nowMs)) return false;
+    return windows.every(
+      (each) =>
+        each.ready === 0 &&
+        each.reading === undefined &&
+        this.#order(each.priority).owesNothing(each),
+    );
+  }
+
+  /** Nothing would be lost with it. */
+  get isIdle(): boolean {
+    const nowMs = this.#shard.clock.monotonicMs();
+    if (this.#limits.size > 0 || !this.whole.allowance.isOver(nowMs)) return false;
+    this.sweep();
+    return this.size === 0;
+  }
+
+  /** Why a ready task cannot be claimed now, as far as lanes and rates decide. */
+  obstacleOf(task: Task): LaneObstacle | undefined {
+    const lane = this.#lanes.get(laneOf(task));
+    if (lane !== undefined) {
+      const { policy, allowance, top } = lane;
+      if (policy.pause !== undefined) return { rule: "lane_paused", pause: policy.pause };
+      if (lane.isAtLimit) return { rule: "lane_limit", limit: policy.concurrency };
+      const openMs = allowance.openMs(policy.rate, top?.headCost ?? 1);
+      const nextMs = this.#laterWallMs(openMs);
+      if (nextMs !== undefined) {
+        return { rule: allowance.heldMs >= openMs ? "lane_held" : "lane_rate", nextMs };
+      }
+    }
+    const { allowance, rate } = this.whole;
+    const nextMs = this.#laterWallMs(allowance.openMs(rate, costOf(task)));
+    return nextMs === undefined ? undefined : { rule: "topic_rate", nextMs };
+  }
+
+  /** A moment as users see it; undefined when it has come. */
+  #laterWallMs(ms: number): number | undefined {
+    const { clock } = this.#shard;
+    const leftMs = ms - clock.monotonicMs();
+    return leftMs > 0 ? Math.ceil(clock.nowMs() + leftMs) : undefined;
+  }
+
+  look(name: string): LaneLook {
+    const lane = this.#lanes.get(name);
+    const policy = lane?.policy ?? policyOf(this.#policy, this.#limits.get(name));
+    const { rate, concurrency, weight, pause } = policy;
+    const { allowance = new Allowance(), top, ready = 0, leased = 0 } = lane ?? {};
+    const head = top?.head;
+    return {
+      lane: name,
+      ready,
+      leased,
+      oldestMs: head && timeOfId(head.id),
+      concurrency: Number.isFinite(concurrency) ? concurrency : undefined,
+      rate: this.#limits.get(name)?.rate ?? this.queue.topic?.policy.lanes?.rate,
+      weight,
+      unitsLeft: rate && Math.floor(allowance.unitsLeft(rate, this.#shard.clock.monotonicMs())),
+      nextMs: this.#laterWallMs(allowance.openMs(rate, top?.headCost ?? 1)),
+      paused: pause,
+    };
+  }
+
+  /** Lanes with ready tasks, leases, a time in the future, or limits of their own; those with the most tasks first. */
+  looks(limit: number): { readonly lanes: readonly LaneLook[]; readonly total: number } {
+    const nowMs = this.#shard.clock.monotonicMs();
+    const names = new Set(this.#limits.keys());
+    for (const lane of this.#lanes.values()) {
+      if (lane.ready > 0 || lane.leased > 0 || !lane.allowance.isOver(nowMs)) names.add(lane.name);
+    }
+    const depth = (name: string): number => this.#lanes.get(name)?.ready ?? 0;
+    const sorted = [...names].sort((a, b) => depth(b) - depth(a) || (a < b ? -1 : 1));
+    return { lanes: sorted.slice(0, limit).map((name) => this.look(name)), total: names.size };
+  }
+
+  /** The next tasks of the lanes that have been there longest. */
+  *heads(): Generator<TaskId> {
+    let looked = 0;
+    for (const lane of this.#lanes.values()) {
+      const id = lane.top?.head?.id;
+      if (id !== undefined) yield id;
+      looked += 1;
+      if (looked === headsMax) return;
+    }
+  }
+}

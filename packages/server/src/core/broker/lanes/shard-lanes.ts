@@ -1,0 +1,104 @@
+/** What the lanes of all queues of a shard share: the memory of their tasks, their timers, and a time to forget them. */
+import type { Clock } from "../../clock.ts";
+import { IndexedHeap } from "../../indexed-heap.ts";
+import type { RecordWrite } from "../../store/store.ts";
+import type { QueueState } from "../queue-state.ts";
+import type { Timed } from "./lane.ts";
+import { LaneEntries } from "./lane-entries.ts";
+import type { LaneWindow } from "./lane-window.ts";
+import type { QueueLanes } from "./queue-lanes.ts";
+
+/** Tasks of lanes in memory; 32 bytes each. */
+const entriesMax = 1_048_576;
+/** When half of the room is used, a lane gets no more than this; when all is used, no more than the least. */
+const windowMax = 1024;
+const windowMin = 16;
+/** Lanes are looked through for those that do not matter any more when there are so many, and twice as many as before. */
+const lanesMin = 4096;
+
+export class ShardLanes {
+  /** Called with the end of a timer that ends before all others, on the monotonic clock. */
+  onDue: (monotonicMs: number) => void = () => {};
+  /** Writes the removal of records. */
+  forget: (removals: readonly RecordWrite[]) => void = () => {};
+  entries: LaneEntries = new LaneEntries();
+  readonly clock: Clock;
+  readonly #queues: Set<QueueLanes> = new Set();
+  #timers: IndexedHeap<Timed> = new IndexedHeap();
+  #lanes = 0;
+  #sweepAt = lanesMin;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** How many lanes are in memory. */
+  get size(): number {
+    return this.#lanes;
+  }
+
+  /** No queue has lanes. */
+  get isUnused(): boolean {
+    return this.#queues.size === 0;
+  }
+
+  join(lanes: QueueLanes): void {
+    this.#queues.add(lanes);
+  }
+
+  /** A lane was made. */
+  added(): void {
+    this.#lanes += 1;
+    if (this.#lanes < this.#sweepAt) return;
+    for (const queue of this.#queues) queue.sweep();
+    this.#sweepAt = Math.max(lanesMin, this.#lanes * 2);
+  }
+
+  removed(): void {
+    this.#lanes -= 1;
+  }
+
+  hasRoom({ size }: LaneWindow): boolean {
+    const { size: used } = this.entries;
+    if (used < entriesMax / 2 || size < windowMin) return true;
+    return used < entriesMax && size < windowMax;
+  }
+
+  /** Wakes it at a time. */
+  wait(timed: Timed, dueMs: number): void {
+    timed.dueMs = dueMs;
+    if (timed.heapIndex < 0) this.#timers.push(timed);
+    else this.#timers.update(timed);
+    if (this.#timers.peek() === timed) this.onDue(dueMs);
+  }
+
+  stop(timed: Timed): void {
+    this.#timers.remove(timed);
+  }
+
+  get nextMs(): number | undefined {
+    return this.#timers.peek()?.dueMs;
+  }
+
+  /** Wakes up to so many whose time has come; returns their queues. */
+  wakeDue(max: number): ReadonlySet<QueueState> {
+    const nowMs = this.clock.monotonicMs();
+    const queues = new Set<QueueState>();
+    for (let count = 0; count < max; count++) {
+      const timed = this.#timers.peek();
+      if (timed === undefined || timed.dueMs > nowMs) break;
+      this.#timers.remove(timed);
+      timed.wake();
+      queues.add(timed.queue);
+    }
+    return queues;
+  }
+
+  clear(): void {
+    this.entries = new LaneEntries();
+    this.#queues.clear();
+    this.#timers = new IndexedHeap();
+    this.#lanes = 0;
+    this.#sweepAt = lanesMin;
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * What a lane has spent of its rate and until when it is held, as text: how far its moments were in the future when the
+ * record was written, and when that was. After a restart the time since then has passed; a clock that was set back in
+ * between counts as no time. The record of the whole queue has an empty lane.
+ */
+import { put, remove } from "@codeq/engine";
+import type { Clock } from "../clock.ts";
+import { type LaneName, laneKey } from "../store/keys.ts";
+import { parseRecord } from "../store/row-of.ts";
+import type { RecordWrite } from "../store/store.ts";
+
+/** Moments on the monotonic clock. */
+interface Moments {
+  readonly wholeMs: number;
+  readonly heldMs: number;
+}
+
+export function writeOfLane(
+  of: LaneName,
+  { wholeMs, heldMs }: Moments,
+  clock: Pick<Clock, "nowMs" | "monotonicMs">,
+): RecordWrite {
+  const nowMs = clock.monotonicMs();
+  const ahead = (ms: number): number => Math.max(0, Math.ceil((ms - nowMs) * 1000) / 1000);
+  const row = [ahead(wholeMs), ahead(heldMs), clock.nowMs()];
+  return put(laneKey(of), JSON.stringify(row));
+}
+
+export function removalOfLane(of: LaneName): RecordWrite {
+  return remove(laneKey(of));
+}
+
+/** Undefined when the text is not a valid record. */
+export function decodeLane(
+  text: string,
+  clock: Pick<Clock, "nowMs" | "monotonicMs">,
+): Moments | undefined {
+  const row = parseRecord(text);
+  if (!Array.isArray(row) || row.length !== 3 || !row.every(Number.isFinite)) return undefined;
+  const [wholeMs, heldMs, atMs] = row as [number, number, number];
+  const passedMs = Math.max(0, clock.nowMs() - atMs);
+  const nowMs = clock.monotonicMs();
+  return { wholeMs: nowMs + wholeMs - passedMs, heldMs: nowMs + heldMs - passedMs };
+}

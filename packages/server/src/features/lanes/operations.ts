@@ -1,0 +1,88 @@
+/** Lanes of a queue: what they have and wait for, their limits, and their pauses. */
+import { limits } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
+import { queueOf, type TenantId } from "@codeq/queue";
+import {
+  areEmpty,
+  type LaneLimits,
+  type LaneName,
+  noLaneLimits,
+} from "../../core/records/lane-policy.ts";
+import type { LaneLook } from "../../core/search/explained.ts";
+import { bind } from "../../edge/bind.ts";
+import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
+
+const rate = { scope: "admin", operation: "tasks" } as const;
+
+interface OfLane {
+  readonly name: string;
+  readonly lane: string;
+}
+
+const audit = {
+  of: "all",
+  target: ({ name, lane }: OfLane) => `${name} ${lane}`,
+} as const;
+
+export const listLanes = bind(api.lanes.listLanes, {
+  run: async ({ broker }, call, { name, lane, limit }) => {
+    const of = { tenantId: call.identity.tenantId, name: queueOf(name) };
+    return { ok: true, value: await broker.lanesOf(of, { lane, limit }) };
+  },
+  audit: { of: "other tenants", target: ({ name }) => name },
+});
+
+export const putLane = bind(api.lanes.putLane, {
+  rate,
+  run: (server, call, { name, lane, concurrency, rate: ofLane, weight }) =>
+    change(server, nameOf(call, { name, lane }), ({ pause }) => ({
+      concurrency,
+      rate: ofLane,
+      weight,
+      pause,
+    })),
+  audit,
+});
+
+export const deleteLane = bind(api.lanes.deleteLane, {
+  rate,
+  run: async (server, call, of) => {
+    await change(server, nameOf(call, of), ({ pause }) => ({ ...noLaneLimits, pause }));
+    return { ok: true, value: undefined };
+  },
+  audit,
+});
+
+export const pauseLane = bind(api.lanes.pauseLane, {
+  rate,
+  run: (server, call, { name, lane, reason }) => {
+    const pause = { by: call.identity.subject, atMs: server.clock.nowMs(), reason };
+    return change(server, nameOf(call, { name, lane }), (before) => ({ ...before, pause }));
+  },
+  audit: { ...audit, detail: ({ paused }) => paused?.reason ?? "" },
+});
+
+export const resumeLane = bind(api.lanes.resumeLane, {
+  rate,
+  run: (server, call, of) =>
+    change(server, nameOf(call, of), (before) => ({ ...before, pause: undefined })),
+  audit,
+});
+
+function nameOf({ identity }: Pick<Call, "identity">, { name, lane }: OfLane): LaneName {
+  return { tenantId: identity.tenantId as TenantId, name: queueOf(name), lane };
+}
+
+async function change(
+  { broker }: Server,
+  of: LaneName,
+  next: (before: LaneLimits) => LaneLimits,
+): Promise<Answer<LaneLook>> {
+  const { limits: before, count } = await broker.laneLimits(of);
+  const after = next(before ?? noLaneLimits);
+  const isMore = before === undefined && !areEmpty(after);
+  if (isMore && count >= limits.laneLimitsMax) return refusal("too_many_lanes");
+  await broker.setLane(of, after);
+  const { lanes } = await broker.lanesOf(of, { lane: of.lane, limit: 1 });
+  return { ok: true, value: lanes[0] as LaneLook };
+}

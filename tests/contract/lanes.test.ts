@@ -1,0 +1,256 @@
+/** Lanes over HTTP: what tasks, topics and workers say of them. */
+import assert from "node:assert/strict";
+import test from "node:test";
+import { type Reply, type RunningServer, setup } from "./setup.ts";
+
+const policy = { priorityTiers: [0], maxAttempts: 3 };
+
+function putTopic(server: RunningServer, fields: object): Promise<Reply> {
+  const body = { ...policy, ...fields };
+  return server.ask("/v1/codeq/admin/topics/render", { method: "PUT", caller: "admin-acme", body });
+}
+
+function create(server: RunningServer, fields: object): Promise<Reply> {
+  const body = { command: "render", payload: {}, ...fields };
+  return server.ask("/v1/codeq/tasks", { method: "POST", caller: "producer-acme", body });
+}
+
+async function claimed(server: RunningServer, count = 9): Promise<string[]> {
+  const body = { commands: ["render"], count };
+  const reply = await server.ask("/v1/codeq/tasks/claim/batch", {
+    method: "POST",
+    caller: "worker-acme",
+    body,
+  });
+  const tasks: { lane?: string; id: string }[] = reply.status === 204 ? [] : reply.json.tasks;
+  return tasks.map(({ lane = "-", id }) => `${lane} ${id}`);
+}
+
+test("a task shows its lane and its cost", async (t) => {
+  const server = await setup(t);
+  const reply = await create(server, { lane: "acme", cost: 3 });
+  assert.deepEqual([reply.status, reply.json.lane, reply.json.cost], [202, "acme", 3]);
+  const plain = await create(server, { lane: "", cost: 1 });
+  assert.deepEqual([plain.json.lane, plain.json.cost], [undefined, undefined]);
+  const { json } = await server.ask("/v1/codeq/tasks/batch", {
+    method: "POST",
+    caller: "producer-acme",
+    body: { tasks: [{ command: "render", lane: "b" }] },
+  });
+  assert.equal(json.results[0].task.lane, "b");
+});
+
+test("lanes and costs outside of their bounds are refused", async (t) => {
+  const server = await setup(t);
+  for (const fields of [
+    { cost: -1 },
+    { cost: 1.5 },
+    { cost: 1_000_000_001 },
+    { lane: "a".repeat(201) },
+    { lane: "é".repeat(101) },
+    { lane: "a\nb" },
+    { lane: 7 },
+  ]) {
+    const reply = await create(server, fields);
+    assert.equal(reply.status, 400, JSON.stringify(fields));
+  }
+  assert.equal((await create(server, { lane: "é".repeat(100), cost: 1_000_000_000 })).status, 202);
+});
+
+test("the topic limits each lane, and a result frees the next task", async (t) => {
+  const server = await setup(t);
+  assert.equal((await putTopic(server, { lanes: { concurrency: 1 } })).status, 201);
+  for (const lane of ["a", "a", "b"]) await create(server, { lane });
+  const [first = "", second = ""] = await claimed(server);
+  assert.deepEqual([first[0], second[0]].sort(), ["a", "b"]);
+  assert.deepEqual(await claimed(server), []);
+  const id = [first, second].find((each) => each.startsWith("a "))?.slice(2) ?? "";
+  const body = { status: "COMPLETED", result: {} };
+  await server.ask(`/v1/codeq/tasks/${id}/result`, { method: "POST", caller: "worker-acme", body });
+  assert.equal((await claimed(server)).length, 1);
+});
+
+test("a rate is settled by the result, and holds tasks back until its time", async (t) => {
+  const server = await setup(t);
+  const rate = { units: 60, per: "1m", burst: 10 };
+  assert.equal((await putTopic(server, { lanes: { rate } })).status, 201);
+  const refused = await create(server, { lane: "a", cost: 11 });
+  assert.equal(refused.status, 400);
+  assert.match(refused.json.error, /costs 11 units and the rate allows 10 at once/);
+  for (let n = 0; n < 3; n++) await create(server, { lane: "a", cost: 10 });
+  const [first = ""] = await claimed(server);
+  assert.deepEqual(await claimed(server), []);
+  const body = { status: "COMPLETED", result: {}, used: 2 };
+  const path = `/v1/codeq/tasks/${first.slice(2)}/result`;
+  await server.ask(path, { method: "POST", caller: "worker-acme", body });
+  await server.clock.advance(1900);
+  assert.deepEqual(await claimed(server), []);
+  await server.clock.advance(200);
+  assert.equal((await claimed(server)).length, 1);
+});
+
+test("a held task keeps its turn and its attempts, and its lane waits", async (t) => {
+  const server = await setup(t);
+  await create(server, { lane: "a" });
+  await create(server, { lane: "a" });
+  await create(server, { lane: "b" });
+  const [first = ""] = await claimed(server, 1);
+  const body = { holdSeconds: 30, reason: "429" };
+  const path = `/v1/codeq/tasks/${first.slice(2)}/nack`;
+  const reply = await server.ask(path, { method: "POST", caller: "worker-acme", body });
+  assert.deepEqual(reply.json, { status: "requeued", delaySeconds: 30 });
+  const others = await claimed(server);
+  assert.ok(others.every((each) => !each.startsWith(first.slice(0, 1))));
+  await server.clock.advance(30_100);
+  assert.equal((await claimed(server))[0], first);
+});
+
+test("values of a nack and of a result outside of their bounds are refused", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased();
+  for (const fields of [{ holdSeconds: -1 }, { holdSeconds: 86_401 }, { used: -1 }]) {
+    const path = `/v1/codeq/tasks/${id}/nack`;
+    const reply = await server.ask(path, { method: "POST", caller: "worker-acme", body: fields });
+    assert.equal(reply.status, 400, JSON.stringify(fields));
+  }
+  const body = { status: "COMPLETED", result: {}, used: -1 };
+  const path = `/v1/codeq/tasks/${id}/result`;
+  const reply = await server.ask(path, { method: "POST", caller: "worker-acme", body });
+  assert.equal(reply.status, 400);
+});
+
+test("a policy that no lane can follow is refused", async (t) => {
+  const server = await setup(t);
+  for (const [fields, said] of [
+    [{ lanes: { concurrency: -1 } }, /invalid lanes: must be an object with concurrency/],
+    [{ lanes: { rate: { units: 0, per: "1s" } } }, /units from 1/],
+    [{ lanes: { rate: { units: 1, per: "soon" } } }, /per a length of time/],
+    [{ rate: { units: 1, per: "0s" } }, /per a length of time/],
+    [{ rate: { units: 1 } }, /./],
+    [{ lanes: { fast: true } }, /./],
+  ] as const) {
+    const reply = await putTopic(server, fields);
+    assert.ok([400, 422].includes(reply.status), JSON.stringify(fields));
+    assert.match(reply.json.error, said);
+  }
+});
+
+function ofLane(
+  server: RunningServer,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<Reply> {
+  const url = `/v1/codeq/admin/topics/render/lanes${path}`;
+  return server.ask(url, { method, caller: "admin-acme", ...(body === undefined ? {} : { body }) });
+}
+
+test("one lane gets limits of its own, is paused and resumed, and is listed", async (t) => {
+  const server = await setup(t);
+  await putTopic(server, { lanes: { concurrency: 1 } });
+  for (const lane of ["a", "a", "a", "b/é"]) await create(server, { lane });
+  const put = await ofLane(server, "PUT", "/a", { concurrency: 2, weight: 3 });
+  assert.deepEqual(
+    [put.status, put.json.ready, put.json.concurrency, put.json.weight],
+    [200, 3, 2, 3],
+  );
+  const paused = await ofLane(server, "POST", `/${encodeURIComponent("b/é")}/pause`, {
+    reason: "abuse",
+  });
+  assert.deepEqual([paused.json.lane, paused.json.paused.reason], ["b/é", "abuse"]);
+  const leased = await claimed(server);
+  assert.deepEqual(
+    leased.map((each) => each[0]),
+    ["a", "a"],
+  );
+  const { json } = await ofLane(server, "GET", "");
+  assert.deepEqual(
+    json.lanes.map(({ lane, ready, inProgress }: Record<string, unknown>) => [
+      lane,
+      ready,
+      inProgress,
+    ]),
+    [
+      ["a", 1, 2],
+      ["b/é", 1, 0],
+    ],
+  );
+  assert.equal(json.total, 2);
+  await ofLane(server, "POST", `/${encodeURIComponent("b/é")}/resume`);
+  assert.equal((await claimed(server)).length, 1);
+  assert.equal((await ofLane(server, "DELETE", "/a")).status, 204);
+  const one = await ofLane(server, "GET", "?lane=a");
+  assert.deepEqual([one.json.lanes[0].concurrency, one.json.lanes[0].weight], [1, 1]);
+});
+
+test("limits of a lane outside of their bounds are refused", async (t) => {
+  const server = await setup(t);
+  for (const body of [{ concurrency: -1 }, { weight: 0 }, { weight: 1001 }, { fast: 1 }]) {
+    const reply = await ofLane(server, "PUT", "/a", body);
+    assert.ok([400, 422].includes(reply.status), JSON.stringify(body));
+  }
+  assert.equal((await ofLane(server, "PUT", `/${"é".repeat(201)}`, {})).status, 422);
+  assert.equal((await ofLane(server, "GET", "?limit=0")).status, 400);
+});
+
+async function ruleOf(server: RunningServer, id: string): Promise<[string, string]> {
+  const { json } = await server.get(`/tasks/${id}/explain`);
+  return [json.rule, json.why];
+}
+
+test("the explanation of a task names its lane, the limit and the moment", async (t) => {
+  const server = await setup(t);
+  await putTopic(server, { lanes: { concurrency: 1, rate: { units: 1, per: "10s" } } });
+  const ids: string[] = [];
+  for (let n = 0; n < 2; n++) ids.push((await create(server, { lane: "ada" })).json.id);
+  const [first = "", second = ""] = ids;
+  await claimed(server);
+  const limit = await ruleOf(server, second);
+  assert.deepEqual(limit, ["lane_limit", 'its lane "ada" has 1 of 1 lease that it may have']);
+  await server.ask(`/v1/codeq/tasks/${first}/nack`, {
+    method: "POST",
+    caller: "worker-acme",
+    body: { delaySeconds: 100 },
+  });
+  assert.equal((await ruleOf(server, second))[0], "lane_rate");
+  await server.clock.advance(10_100);
+  await claimed(server);
+  await server.ask(`/v1/codeq/tasks/${second}/nack`, {
+    method: "POST",
+    caller: "worker-acme",
+    body: { holdSeconds: 60 },
+  });
+  assert.equal((await ruleOf(server, second))[0], "lane_held");
+  await ofLane(server, "POST", "/ada/pause");
+  assert.equal((await ruleOf(server, second))[0], "lane_paused");
+});
+
+test("tasks of a lane are found by it", async (t) => {
+  const server = await setup(t);
+  const { json } = await create(server, { lane: "ada" });
+  await create(server, { lane: "bob" });
+  const found = await server.get("/admin/tasks?lane=ada&command=render&place=ready", "admin-acme");
+  assert.deepEqual(
+    found.json.tasks.map(({ id }: { id: string }) => id),
+    [json.id],
+  );
+});
+
+test("with several shards, a lane is in one of them and its limit is exact", async (t) => {
+  const server = await setup(t, {
+    storage: "files",
+    settings: { shards: 3, persistenceProvider: "memory" },
+  });
+  await putTopic(server, { lanes: { concurrency: 2 } });
+  for (const lane of ["a", "b", "c", "d"]) {
+    for (let n = 0; n < 4; n++) await create(server, { lane });
+  }
+  const found: string[] = [];
+  for (let n = 0; n < 20; n++) found.push(...(await claimed(server, 3)));
+  const lanes = found.map((each) => each[0] ?? "").sort();
+  assert.deepEqual(lanes.join(""), "aabbccdd");
+  assert.equal((await ofLane(server, "GET", "")).json.total, 4);
+  const refused = await create(server, { lane: "a", batchId: "some" });
+  assert.equal(refused.status, 400);
+  assert.match(refused.json.error, /both a batch and a lane/);
+});

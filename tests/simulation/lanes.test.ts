@@ -1,0 +1,101 @@
+/** Lanes keep their promises through crashes, and the checks of that find planted bugs. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
+import { type Plant, runLanes } from "./lanes-run.ts";
+
+const seeds = Array.from({ length: 40 }, (_, number) => `lanes-${number}`);
+
+test(`${seeds.length} seeds are sound`, async () => {
+  for (const seed of seeds) assert.equal(await runLanes(seed), undefined, seed);
+});
+
+function lanesOf({ queues }: ShardBroker) {
+  return queues.lanesOf(queues.queue("acme" as never, "work"));
+}
+
+const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: RegExp }>> = {
+  "the end of a lease does not free its slot": {
+    plant: (broker) => {
+      const lanes = lanesOf(broker);
+      lanes.unleased = (name) => lanes.offer(lanes.lane(name));
+    },
+    finding: /counts \d+ leases/,
+  },
+  "leases are not counted after a restart": {
+    plant: (broker) => {
+      for (const lane of lanesOf(broker).all()) lane.leased = 0;
+    },
+    finding: /counts \d+ leases|more leases/,
+  },
+  "leases that a claim is about to take do not count": {
+    plant: (broker) => {
+      const lanes = lanesOf(broker);
+      const serve = lanes.serve.bind(lanes);
+      lanes.serve = (window, cost) => {
+        serve(window, cost);
+        window.lane.reserved = 0;
+        lanes.offer(window.lane);
+      };
+    },
+    finding: /more leases than its limit|overtook/,
+  },
+  "what is spent is not written with the claim": {
+    plant: (broker) => {
+      lanesOf(broker).writesOf = () => [];
+    },
+    finding: /spent \d+ of|while it was held/,
+  },
+  "a settled task is not settled": {
+    plant: (broker) => {
+      lanesOf(broker).settle = () => {};
+    },
+    finding: /spent|should be able|timer/,
+  },
+  "a task whose lane is held loses its turn": {
+    plant: (broker) => {
+      const lanes = lanesOf(broker);
+      const arrive = lanes.arrive.bind(lanes);
+      let late = 1e9;
+      lanes.arrive = (name, priority, position) => {
+        late += 1;
+        const isBack = broker.store.task(position.id)?.lane?.holds !== 0;
+        arrive(name, priority, isBack ? { ...position, number: late } : position);
+      };
+    },
+    finding: /overtook|counts|there/,
+  },
+  "nothing wakes a lane that waits for its rate": {
+    plant: (broker) => {
+      broker.queues.lanes.wait = () => {};
+    },
+    finding: /no timer|should be able/,
+  },
+  "an explanation does not know the limit": {
+    plant: (broker) => {
+      lanesOf(broker).obstacleOf = () => undefined;
+    },
+    finding: /the explanation of/,
+  },
+  "a lane at its limit is not offered again": {
+    plant: (broker) => {
+      const lanes = lanesOf(broker);
+      lanes.unleased = (name) => {
+        lanes.lane(name).leased -= 1;
+      };
+    },
+    finding: /should be able/,
+  },
+};
+
+for (const [bug, { plant, finding }] of Object.entries(bugs)) {
+  test(`it is noticed when ${bug}`, async () => {
+    for (const seed of seeds) {
+      const found = await runLanes(seed, plant).catch((error: Error) => error.message);
+      if (found === undefined) continue;
+      assert.match(found, finding);
+      return;
+    }
+    assert.fail("no seed has noticed it");
+  });
+}
