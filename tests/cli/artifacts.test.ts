@@ -17,7 +17,10 @@ test("files of a result are listed and fetched", async (t) => {
   assert.equal((await ask(`/tasks/${id}/artifacts/a.csv`, "PUT", "a,b\n")).status, 201);
   await ask(`/tasks/${id}/result`, "POST", '{"status":"COMPLETED","result":{}}');
   const listed = await cli.run("artifacts", "list", id.slice(-8));
-  assert.match(listed.output, /^NAME +SIZE +TYPE +URL\na\.csv +4 B +text\/csv +\/v1\/codeq/);
+  assert.match(
+    listed.output,
+    /^NAME +SIZE +TYPE +URL\na\.csv +4 B +text\/csv +http:\/\/127\.0\.0\.1:\d+\/v1\/codeq/,
+  );
   const got = await cli.run("artifacts", "get", id, "a.csv");
   assert.equal(got.code, 0, got.errors);
   assert.equal(readFileSync(join(cli.directory, "a.csv"), "utf8"), "a,b\n");

@@ -124,7 +124,11 @@ test("every way to fail has its exit code, and says what to do next", async (t) 
     [["enqueue", "no good"], 2, /not a valid command name/],
     [["enqueue", "x", "--run-at", "tomorrow"], 2, /--run-at must be a time such as 2030-/],
     [["key", "revoke", "none"], 8, /API key not found\n {2}next: codeq key list/],
-    [["get", nobody, "--base-url", grpcUrl], 6, /\n {2}next: is this the port of the HTTP API/],
+    [
+      ["get", nobody, "--base-url", grpcUrl],
+      11,
+      /this port is for gRPC streams; send HTTP requests to /,
+    ],
     [["nack", waiting], 11, /not-in-progress/],
     [["enqueue", "x", "--webhook", "nonsense"], 11, /refused \(400\)/],
   ];

@@ -72,6 +72,10 @@ interface PlantedBug extends Mutation {
 const log = "packages/engine/src/log/replicated";
 const schedules = "packages/server/src/core/broker/schedules.ts";
 
+/** What is written in the record of a change, besides the tasks. */
+const writesOfChange =
+  "const all = [...unique.writes, ...scheduled.writes, ...batched.writes, ...laned, ...writes];";
+
 const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "the log takes records without comparing",
@@ -150,10 +154,11 @@ const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "a schedule moves on in another record than its task",
     file: "packages/server/src/core/broker/shard-broker.ts",
-    from: "const writes = [...unique.writes, ...followed.writes];",
+    from: writesOfChange,
     to:
-      "const writes = unique.writes; if (followed.writes.length > 0) this.#options.clock.after(20, () => " +
-      "{ if (this.store.state === 'open') this.store.commitRecords(followed.writes).done.catch(() => {}); });",
+      "const all = [...unique.writes, ...batched.writes, ...laned, ...writes]; " +
+      "if (scheduled.writes.length > 0) this.#options.clock.after(20, () => " +
+      "{ if (this.store.state === 'open') this.store.commitRecords(scheduled.writes).done.catch(() => {}); });",
     seed: 1,
     says: /schedule \S+: /,
   },
@@ -215,9 +220,10 @@ const uniqueBugs: readonly Omit<PlantedBug, "seed">[] = [
   {
     bug: "the entry of a unique key is written in another record than its task",
     file: "packages/server/src/core/broker/shard-broker.ts",
-    from: "const writes = [...unique.writes, ...followed.writes];",
+    from: writesOfChange,
     to:
-      "const writes = followed.writes; if (unique.writes.length > 0) this.#options.clock.after(20, () => " +
+      "const all = [...scheduled.writes, ...batched.writes, ...laned, ...writes]; " +
+      "if (unique.writes.length > 0) this.#options.clock.after(20, () => " +
       "{ if (this.store.state === 'open') this.store.commitRecords(unique.writes).done.catch(() => {}); });",
     says: /live tasks|tasks wait|the entry of|has an entry and no task/,
   },

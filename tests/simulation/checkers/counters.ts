@@ -25,14 +25,14 @@ export const counters: MakeChecker = ({ report }) => ({
     for (const queue of core.shard.queues.all()) {
       const name = countsKey(queue.name, queue.tenantId);
       const expected = JSON.stringify(counted.get(name) ?? noCounts());
-      const { ready, delayed, leased: held, dead, failed } = queue.counts;
-      const found = JSON.stringify({ ready, delayed, leased: held, dead, failed });
+      const { ready, delayed, held, dead, failed, ...counts } = queue.counts;
+      const found = JSON.stringify({ ready, delayed, held, leased: counts.leased, dead, failed });
       if (found !== expected) report(`${name} counts ${found}, the store has ${expected}`);
-      leased += held;
+      leased += counts.leased;
       counted.delete(name);
       const sums = tenants.get(queue.tenantId) ?? { pending: 0, leased: 0 };
       sums.pending += queue.readyTotal + delayed;
-      sums.leased += held;
+      sums.leased += counts.leased;
       tenants.set(queue.tenantId, sums);
     }
     for (const [tenantId, { pending, leased: held }] of core.shard.queues.tenants()) {

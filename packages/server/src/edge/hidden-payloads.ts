@@ -1,12 +1,10 @@
 /** What those see from whom payloads and results are hidden. */
-import type { Result, Trail } from "@codeq/queue";
+import type { Result, Task } from "@codeq/queue";
 import { type Call, type Refusal, refusal } from "./operation.ts";
 import type { FilterInput } from "./task-filter-input.ts";
 
 /** The task without its payload and the stacks of its workers, where the caller must not see them. */
-export function shownTask<
-  T extends { readonly payload: string | undefined; readonly trail?: Trail | undefined },
->({ identity }: Pick<Call, "identity">, task: T): T {
+export function shownTask<T extends Task>({ identity }: Pick<Call, "identity">, task: T): T {
   if (!identity.hidesPayloads) return task;
   const { trail } = task;
   if (trail === undefined) return { ...task, payload: undefined };

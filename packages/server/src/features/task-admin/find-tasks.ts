@@ -40,7 +40,8 @@ export const inspectTask = bindInput(api.taskAdmin.inspectTask, {
     if (found === undefined) return refusal("not_found");
     const result = await server.broker.result(tenantId, id.value);
     const shown = result && shownResult(call, result);
-    return { ok: true, value: { ...shownTask(call, found), result: shown } };
+    const payload = call.identity.hidesPayloads ? undefined : found.payload;
+    return { ok: true, value: { task: shownTask(call, found.task), payload, result: shown } };
   },
   audit: { of: "other tenants", target: ({ id }) => id },
 });
