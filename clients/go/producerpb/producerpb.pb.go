@@ -107,7 +107,11 @@ type CreateTask struct {
 	// Wins over delay_seconds.
 	DelayMs uint64 `protobuf:"varint,109,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	// The open batch that the task becomes a member of; empty for none.
-	BatchId       string `protobuf:"bytes,120,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	BatchId string `protobuf:"bytes,120,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// Limits, rates and fair shares apply to the tasks of the queue with the same lane; empty for none.
+	Lane string `protobuf:"bytes,130,opt,name=lane,proto3" json:"lane,omitempty"`
+	// Units of rates and fair shares that the task takes; zero for one.
+	Cost          int32 `protobuf:"varint,131,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -294,6 +298,20 @@ func (x *CreateTask) GetBatchId() string {
 		return x.BatchId
 	}
 	return ""
+}
+
+func (x *CreateTask) GetLane() string {
+	if x != nil {
+		return x.Lane
+	}
+	return ""
+}
+
+func (x *CreateTask) GetCost() int32 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
 }
 
 type CreateTaskBatch struct {
@@ -1090,7 +1108,7 @@ const file_producerpb_proto_rawDesc = "" +
 	"\x10producerpb.proto\x12\n" +
 	"producerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1d\n" +
 	"\x05Hello\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xd5\x05\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\xff\x05\n" +
 	"\n" +
 	"CreateTask\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
@@ -1119,7 +1137,9 @@ const file_producerpb_proto_rawDesc = "" +
 	"unique_for\x18k \x01(\tR\tuniqueFor\x12&\n" +
 	"\x0funique_max_wait\x18l \x01(\tR\runiqueMaxWait\x12\x19\n" +
 	"\bdelay_ms\x18m \x01(\x04R\adelayMs\x12\x19\n" +
-	"\bbatch_id\x18x \x01(\tR\abatchId\"?\n" +
+	"\bbatch_id\x18x \x01(\tR\abatchId\x12\x13\n" +
+	"\x04lane\x18\x82\x01 \x01(\tR\x04lane\x12\x13\n" +
+	"\x04cost\x18\x83\x01 \x01(\x05R\x04cost\"?\n" +
 	"\x0fCreateTaskBatch\x12,\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x16.producerpb.CreateTaskR\x05tasks\"I\n" +
 	"\vAwaitResult\x12\x17\n" +

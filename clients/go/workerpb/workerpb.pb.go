@@ -69,8 +69,11 @@ type Task struct {
 	BatchSucceeded  uint64 `protobuf:"varint,122,opt,name=batch_succeeded,json=batchSucceeded,proto3" json:"batch_succeeded,omitempty"`
 	BatchFailed     uint64 `protobuf:"varint,123,opt,name=batch_failed,json=batchFailed,proto3" json:"batch_failed,omitempty"`
 	BatchCancelled  uint64 `protobuf:"varint,124,opt,name=batch_cancelled,json=batchCancelled,proto3" json:"batch_cancelled,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The lane of the task, and the units of rates that it takes.
+	Lane          string `protobuf:"bytes,130,opt,name=lane,proto3" json:"lane,omitempty"`
+	Cost          int32  `protobuf:"varint,131,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
@@ -285,6 +288,20 @@ func (x *Task) GetBatchCancelled() uint64 {
 	return 0
 }
 
+func (x *Task) GetLane() string {
+	if x != nil {
+		return x.Lane
+	}
+	return ""
+}
+
+func (x *Task) GetCost() int32 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
 // Has to be the first event.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -475,6 +492,51 @@ func (x *Artifact) GetContentType() string {
 	return ""
 }
 
+// Units of the rate of a lane.
+type Units struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int32                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Units) Reset() {
+	*x = Units{}
+	mi := &file_workerpb_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Units) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Units) ProtoMessage() {}
+
+func (x *Units) ProtoReflect() protoreflect.Message {
+	mi := &file_workerpb_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Units.ProtoReflect.Descriptor instead.
+func (*Units) Descriptor() ([]byte, []int) {
+	return file_workerpb_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Units) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type Result struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -488,14 +550,16 @@ type Result struct {
 	LeaseToken uint64      `protobuf:"varint,100,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	Artifacts  []*Artifact `protobuf:"bytes,101,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// Where in the worker's code it failed, with causes.
-	Stack         string `protobuf:"bytes,102,opt,name=stack,proto3" json:"stack,omitempty"`
+	Stack string `protobuf:"bytes,102,opt,name=stack,proto3" json:"stack,omitempty"`
+	// What the attempt really took; without it, its cost.
+	Used          *Units `protobuf:"bytes,120,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_workerpb_proto_msgTypes[4]
+	mi := &file_workerpb_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +571,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[4]
+	mi := &file_workerpb_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +584,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{4}
+	return file_workerpb_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Result) GetTaskId() string {
@@ -572,6 +636,13 @@ func (x *Result) GetStack() string {
 	return ""
 }
 
+func (x *Result) GetUsed() *Units {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
 type Nack struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -582,14 +653,18 @@ type Nack struct {
 	// Wins over delay_seconds.
 	DelayMs uint64 `protobuf:"varint,101,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	// Where in the worker's code it failed, with causes.
-	Stack         string `protobuf:"bytes,102,opt,name=stack,proto3" json:"stack,omitempty"`
+	Stack string `protobuf:"bytes,102,opt,name=stack,proto3" json:"stack,omitempty"`
+	// Holds the lane of the task for so long: the task keeps its turn, and no attempt is counted.
+	HoldSeconds int32 `protobuf:"varint,120,opt,name=hold_seconds,json=holdSeconds,proto3" json:"hold_seconds,omitempty"`
+	// What the attempt really took; without it, its cost.
+	Used          *Units `protobuf:"bytes,121,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Nack) Reset() {
 	*x = Nack{}
-	mi := &file_workerpb_proto_msgTypes[5]
+	mi := &file_workerpb_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +676,7 @@ func (x *Nack) String() string {
 func (*Nack) ProtoMessage() {}
 
 func (x *Nack) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[5]
+	mi := &file_workerpb_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +689,7 @@ func (x *Nack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nack.ProtoReflect.Descriptor instead.
 func (*Nack) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{5}
+	return file_workerpb_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Nack) GetTaskId() string {
@@ -659,6 +734,20 @@ func (x *Nack) GetStack() string {
 	return ""
 }
 
+func (x *Nack) GetHoldSeconds() int32 {
+	if x != nil {
+		return x.HoldSeconds
+	}
+	return 0
+}
+
+func (x *Nack) GetUsed() *Units {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
 // How far the work has come.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -671,7 +760,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_workerpb_proto_msgTypes[6]
+	mi := &file_workerpb_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +772,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[6]
+	mi := &file_workerpb_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +785,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{6}
+	return file_workerpb_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Progress) GetPercent() int32 {
@@ -729,7 +818,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_workerpb_proto_msgTypes[7]
+	mi := &file_workerpb_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +830,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[7]
+	mi := &file_workerpb_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +843,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{7}
+	return file_workerpb_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Heartbeat) GetTaskId() string {
@@ -804,7 +893,7 @@ type Abandon struct {
 
 func (x *Abandon) Reset() {
 	*x = Abandon{}
-	mi := &file_workerpb_proto_msgTypes[8]
+	mi := &file_workerpb_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +905,7 @@ func (x *Abandon) String() string {
 func (*Abandon) ProtoMessage() {}
 
 func (x *Abandon) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[8]
+	mi := &file_workerpb_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +918,7 @@ func (x *Abandon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abandon.ProtoReflect.Descriptor instead.
 func (*Abandon) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{8}
+	return file_workerpb_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Abandon) GetTaskId() string {
@@ -862,7 +951,7 @@ type ResultBatch struct {
 
 func (x *ResultBatch) Reset() {
 	*x = ResultBatch{}
-	mi := &file_workerpb_proto_msgTypes[9]
+	mi := &file_workerpb_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +963,7 @@ func (x *ResultBatch) String() string {
 func (*ResultBatch) ProtoMessage() {}
 
 func (x *ResultBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[9]
+	mi := &file_workerpb_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +976,7 @@ func (x *ResultBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultBatch.ProtoReflect.Descriptor instead.
 func (*ResultBatch) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{9}
+	return file_workerpb_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResultBatch) GetResults() []*Result {
@@ -915,7 +1004,7 @@ type WorkerEvent struct {
 
 func (x *WorkerEvent) Reset() {
 	*x = WorkerEvent{}
-	mi := &file_workerpb_proto_msgTypes[10]
+	mi := &file_workerpb_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1016,7 @@ func (x *WorkerEvent) String() string {
 func (*WorkerEvent) ProtoMessage() {}
 
 func (x *WorkerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[10]
+	mi := &file_workerpb_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1029,7 @@ func (x *WorkerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerEvent.ProtoReflect.Descriptor instead.
 func (*WorkerEvent) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{10}
+	return file_workerpb_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WorkerEvent) GetEvent() isWorkerEvent_Event {
@@ -1071,7 +1160,7 @@ type HelloAck struct {
 
 func (x *HelloAck) Reset() {
 	*x = HelloAck{}
-	mi := &file_workerpb_proto_msgTypes[11]
+	mi := &file_workerpb_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1172,7 @@ func (x *HelloAck) String() string {
 func (*HelloAck) ProtoMessage() {}
 
 func (x *HelloAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[11]
+	mi := &file_workerpb_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1185,7 @@ func (x *HelloAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloAck.ProtoReflect.Descriptor instead.
 func (*HelloAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{11}
+	return file_workerpb_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HelloAck) GetWorkerId() string {
@@ -1129,7 +1218,7 @@ type TaskAssignment struct {
 
 func (x *TaskAssignment) Reset() {
 	*x = TaskAssignment{}
-	mi := &file_workerpb_proto_msgTypes[12]
+	mi := &file_workerpb_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1230,7 @@ func (x *TaskAssignment) String() string {
 func (*TaskAssignment) ProtoMessage() {}
 
 func (x *TaskAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[12]
+	mi := &file_workerpb_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1243,7 @@ func (x *TaskAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskAssignment.ProtoReflect.Descriptor instead.
 func (*TaskAssignment) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{12}
+	return file_workerpb_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskAssignment) GetTask() *Task {
@@ -1174,7 +1263,7 @@ type TaskBatch struct {
 
 func (x *TaskBatch) Reset() {
 	*x = TaskBatch{}
-	mi := &file_workerpb_proto_msgTypes[13]
+	mi := &file_workerpb_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1275,7 @@ func (x *TaskBatch) String() string {
 func (*TaskBatch) ProtoMessage() {}
 
 func (x *TaskBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[13]
+	mi := &file_workerpb_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1288,7 @@ func (x *TaskBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskBatch.ProtoReflect.Descriptor instead.
 func (*TaskBatch) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{13}
+	return file_workerpb_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskBatch) GetTasks() []*Task {
@@ -1224,7 +1313,7 @@ type ResultAck struct {
 
 func (x *ResultAck) Reset() {
 	*x = ResultAck{}
-	mi := &file_workerpb_proto_msgTypes[14]
+	mi := &file_workerpb_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1325,7 @@ func (x *ResultAck) String() string {
 func (*ResultAck) ProtoMessage() {}
 
 func (x *ResultAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[14]
+	mi := &file_workerpb_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1338,7 @@ func (x *ResultAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultAck.ProtoReflect.Descriptor instead.
 func (*ResultAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{14}
+	return file_workerpb_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResultAck) GetTaskId() string {
@@ -1297,7 +1386,7 @@ type ResultAckBatch struct {
 
 func (x *ResultAckBatch) Reset() {
 	*x = ResultAckBatch{}
-	mi := &file_workerpb_proto_msgTypes[15]
+	mi := &file_workerpb_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1398,7 @@ func (x *ResultAckBatch) String() string {
 func (*ResultAckBatch) ProtoMessage() {}
 
 func (x *ResultAckBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[15]
+	mi := &file_workerpb_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1411,7 @@ func (x *ResultAckBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultAckBatch.ProtoReflect.Descriptor instead.
 func (*ResultAckBatch) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{15}
+	return file_workerpb_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResultAckBatch) GetAcks() []*ResultAck {
@@ -1348,7 +1437,7 @@ type HeartbeatAck struct {
 
 func (x *HeartbeatAck) Reset() {
 	*x = HeartbeatAck{}
-	mi := &file_workerpb_proto_msgTypes[16]
+	mi := &file_workerpb_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1449,7 @@ func (x *HeartbeatAck) String() string {
 func (*HeartbeatAck) ProtoMessage() {}
 
 func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[16]
+	mi := &file_workerpb_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1462,7 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{16}
+	return file_workerpb_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HeartbeatAck) GetTaskId() string {
@@ -1435,7 +1524,7 @@ type NackAck struct {
 
 func (x *NackAck) Reset() {
 	*x = NackAck{}
-	mi := &file_workerpb_proto_msgTypes[17]
+	mi := &file_workerpb_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1536,7 @@ func (x *NackAck) String() string {
 func (*NackAck) ProtoMessage() {}
 
 func (x *NackAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[17]
+	mi := &file_workerpb_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1549,7 @@ func (x *NackAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NackAck.ProtoReflect.Descriptor instead.
 func (*NackAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{17}
+	return file_workerpb_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NackAck) GetTaskId() string {
@@ -1525,7 +1614,7 @@ type AbandonAck struct {
 
 func (x *AbandonAck) Reset() {
 	*x = AbandonAck{}
-	mi := &file_workerpb_proto_msgTypes[18]
+	mi := &file_workerpb_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1626,7 @@ func (x *AbandonAck) String() string {
 func (*AbandonAck) ProtoMessage() {}
 
 func (x *AbandonAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[18]
+	mi := &file_workerpb_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1639,7 @@ func (x *AbandonAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonAck.ProtoReflect.Descriptor instead.
 func (*AbandonAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{18}
+	return file_workerpb_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AbandonAck) GetTaskId() string {
@@ -1601,7 +1690,7 @@ type ServerError struct {
 
 func (x *ServerError) Reset() {
 	*x = ServerError{}
-	mi := &file_workerpb_proto_msgTypes[19]
+	mi := &file_workerpb_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1702,7 @@ func (x *ServerError) String() string {
 func (*ServerError) ProtoMessage() {}
 
 func (x *ServerError) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[19]
+	mi := &file_workerpb_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1715,7 @@ func (x *ServerError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerError.ProtoReflect.Descriptor instead.
 func (*ServerError) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{19}
+	return file_workerpb_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ServerError) GetMessage() string {
@@ -1670,7 +1759,7 @@ type ServerEvent struct {
 
 func (x *ServerEvent) Reset() {
 	*x = ServerEvent{}
-	mi := &file_workerpb_proto_msgTypes[20]
+	mi := &file_workerpb_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1771,7 @@ func (x *ServerEvent) String() string {
 func (*ServerEvent) ProtoMessage() {}
 
 func (x *ServerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[20]
+	mi := &file_workerpb_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1784,7 @@ func (x *ServerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerEvent.ProtoReflect.Descriptor instead.
 func (*ServerEvent) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{20}
+	return file_workerpb_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ServerEvent) GetEvent() isServerEvent_Event {
@@ -1848,7 +1937,7 @@ var File_workerpb_proto protoreflect.FileDescriptor
 
 const file_workerpb_proto_rawDesc = "" +
 	"\n" +
-	"\x0eworkerpb.proto\x12\bworkerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x06\n" +
+	"\x0eworkerpb.proto\x12\bworkerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x18\n" +
@@ -1882,7 +1971,9 @@ const file_workerpb_proto_rawDesc = "" +
 	"\x11is_batch_callback\x18y \x01(\bR\x0fisBatchCallback\x12'\n" +
 	"\x0fbatch_succeeded\x18z \x01(\x04R\x0ebatchSucceeded\x12!\n" +
 	"\fbatch_failed\x18{ \x01(\x04R\vbatchFailed\x12'\n" +
-	"\x0fbatch_cancelled\x18| \x01(\x04R\x0ebatchCancelled\":\n" +
+	"\x0fbatch_cancelled\x18| \x01(\x04R\x0ebatchCancelled\x12\x13\n" +
+	"\x04lane\x18\x82\x01 \x01(\tR\x04lane\x12\x13\n" +
+	"\x04cost\x18\x83\x01 \x01(\x05R\x04cost\":\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1b\n" +
 	"\tworker_id\x18\x02 \x01(\tR\bworkerId\"^\n" +
@@ -1894,7 +1985,9 @@ const file_workerpb_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\fR\acontent\x12!\n" +
-	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\"\xd9\x01\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\"\x1d\n" +
+	"\x05Units\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count\"\xfe\x01\n" +
 	"\x06Result\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x1f\n" +
@@ -1904,7 +1997,8 @@ const file_workerpb_proto_rawDesc = "" +
 	"\vlease_token\x18d \x01(\x04R\n" +
 	"leaseToken\x120\n" +
 	"\tartifacts\x18e \x03(\v2\x12.workerpb.ArtifactR\tartifacts\x12\x14\n" +
-	"\x05stack\x18f \x01(\tR\x05stack\"\xae\x01\n" +
+	"\x05stack\x18f \x01(\tR\x05stack\x12#\n" +
+	"\x04used\x18x \x01(\v2\x0f.workerpb.UnitsR\x04used\"\xf6\x01\n" +
 	"\x04Nack\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
 	"\rdelay_seconds\x18\x02 \x01(\x05R\fdelaySeconds\x12\x16\n" +
@@ -1912,7 +2006,9 @@ const file_workerpb_proto_rawDesc = "" +
 	"\vlease_token\x18d \x01(\x04R\n" +
 	"leaseToken\x12\x19\n" +
 	"\bdelay_ms\x18e \x01(\x04R\adelayMs\x12\x14\n" +
-	"\x05stack\x18f \x01(\tR\x05stack\"8\n" +
+	"\x05stack\x18f \x01(\tR\x05stack\x12!\n" +
+	"\fhold_seconds\x18x \x01(\x05R\vholdSeconds\x12#\n" +
+	"\x04used\x18y \x01(\v2\x0f.workerpb.UnitsR\x04used\"8\n" +
 	"\bProgress\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xb0\x01\n" +
@@ -2019,63 +2115,66 @@ func file_workerpb_proto_rawDescGZIP() []byte {
 	return file_workerpb_proto_rawDescData
 }
 
-var file_workerpb_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_workerpb_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_workerpb_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: workerpb.Task
 	(*Hello)(nil),                 // 1: workerpb.Hello
 	(*Ready)(nil),                 // 2: workerpb.Ready
 	(*Artifact)(nil),              // 3: workerpb.Artifact
-	(*Result)(nil),                // 4: workerpb.Result
-	(*Nack)(nil),                  // 5: workerpb.Nack
-	(*Progress)(nil),              // 6: workerpb.Progress
-	(*Heartbeat)(nil),             // 7: workerpb.Heartbeat
-	(*Abandon)(nil),               // 8: workerpb.Abandon
-	(*ResultBatch)(nil),           // 9: workerpb.ResultBatch
-	(*WorkerEvent)(nil),           // 10: workerpb.WorkerEvent
-	(*HelloAck)(nil),              // 11: workerpb.HelloAck
-	(*TaskAssignment)(nil),        // 12: workerpb.TaskAssignment
-	(*TaskBatch)(nil),             // 13: workerpb.TaskBatch
-	(*ResultAck)(nil),             // 14: workerpb.ResultAck
-	(*ResultAckBatch)(nil),        // 15: workerpb.ResultAckBatch
-	(*HeartbeatAck)(nil),          // 16: workerpb.HeartbeatAck
-	(*NackAck)(nil),               // 17: workerpb.NackAck
-	(*AbandonAck)(nil),            // 18: workerpb.AbandonAck
-	(*ServerError)(nil),           // 19: workerpb.ServerError
-	(*ServerEvent)(nil),           // 20: workerpb.ServerEvent
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*Units)(nil),                 // 4: workerpb.Units
+	(*Result)(nil),                // 5: workerpb.Result
+	(*Nack)(nil),                  // 6: workerpb.Nack
+	(*Progress)(nil),              // 7: workerpb.Progress
+	(*Heartbeat)(nil),             // 8: workerpb.Heartbeat
+	(*Abandon)(nil),               // 9: workerpb.Abandon
+	(*ResultBatch)(nil),           // 10: workerpb.ResultBatch
+	(*WorkerEvent)(nil),           // 11: workerpb.WorkerEvent
+	(*HelloAck)(nil),              // 12: workerpb.HelloAck
+	(*TaskAssignment)(nil),        // 13: workerpb.TaskAssignment
+	(*TaskBatch)(nil),             // 14: workerpb.TaskBatch
+	(*ResultAck)(nil),             // 15: workerpb.ResultAck
+	(*ResultAckBatch)(nil),        // 16: workerpb.ResultAckBatch
+	(*HeartbeatAck)(nil),          // 17: workerpb.HeartbeatAck
+	(*NackAck)(nil),               // 18: workerpb.NackAck
+	(*AbandonAck)(nil),            // 19: workerpb.AbandonAck
+	(*ServerError)(nil),           // 20: workerpb.ServerError
+	(*ServerEvent)(nil),           // 21: workerpb.ServerEvent
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_workerpb_proto_depIdxs = []int32{
-	21, // 0: workerpb.Task.created_at:type_name -> google.protobuf.Timestamp
-	21, // 1: workerpb.Task.updated_at:type_name -> google.protobuf.Timestamp
+	22, // 0: workerpb.Task.created_at:type_name -> google.protobuf.Timestamp
+	22, // 1: workerpb.Task.updated_at:type_name -> google.protobuf.Timestamp
 	3,  // 2: workerpb.Result.artifacts:type_name -> workerpb.Artifact
-	6,  // 3: workerpb.Heartbeat.progress:type_name -> workerpb.Progress
-	4,  // 4: workerpb.ResultBatch.results:type_name -> workerpb.Result
-	1,  // 5: workerpb.WorkerEvent.hello:type_name -> workerpb.Hello
-	2,  // 6: workerpb.WorkerEvent.ready:type_name -> workerpb.Ready
-	4,  // 7: workerpb.WorkerEvent.result:type_name -> workerpb.Result
-	5,  // 8: workerpb.WorkerEvent.nack:type_name -> workerpb.Nack
-	7,  // 9: workerpb.WorkerEvent.heartbeat:type_name -> workerpb.Heartbeat
-	8,  // 10: workerpb.WorkerEvent.abandon:type_name -> workerpb.Abandon
-	9,  // 11: workerpb.WorkerEvent.result_batch:type_name -> workerpb.ResultBatch
-	0,  // 12: workerpb.TaskAssignment.task:type_name -> workerpb.Task
-	0,  // 13: workerpb.TaskBatch.tasks:type_name -> workerpb.Task
-	14, // 14: workerpb.ResultAckBatch.acks:type_name -> workerpb.ResultAck
-	11, // 15: workerpb.ServerEvent.hello_ack:type_name -> workerpb.HelloAck
-	12, // 16: workerpb.ServerEvent.task:type_name -> workerpb.TaskAssignment
-	14, // 17: workerpb.ServerEvent.result_ack:type_name -> workerpb.ResultAck
-	16, // 18: workerpb.ServerEvent.heartbeat_ack:type_name -> workerpb.HeartbeatAck
-	17, // 19: workerpb.ServerEvent.nack_ack:type_name -> workerpb.NackAck
-	18, // 20: workerpb.ServerEvent.abandon_ack:type_name -> workerpb.AbandonAck
-	19, // 21: workerpb.ServerEvent.error:type_name -> workerpb.ServerError
-	13, // 22: workerpb.ServerEvent.task_batch:type_name -> workerpb.TaskBatch
-	15, // 23: workerpb.ServerEvent.result_ack_batch:type_name -> workerpb.ResultAckBatch
-	10, // 24: workerpb.WorkerStream.Stream:input_type -> workerpb.WorkerEvent
-	20, // 25: workerpb.WorkerStream.Stream:output_type -> workerpb.ServerEvent
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	4,  // 3: workerpb.Result.used:type_name -> workerpb.Units
+	4,  // 4: workerpb.Nack.used:type_name -> workerpb.Units
+	7,  // 5: workerpb.Heartbeat.progress:type_name -> workerpb.Progress
+	5,  // 6: workerpb.ResultBatch.results:type_name -> workerpb.Result
+	1,  // 7: workerpb.WorkerEvent.hello:type_name -> workerpb.Hello
+	2,  // 8: workerpb.WorkerEvent.ready:type_name -> workerpb.Ready
+	5,  // 9: workerpb.WorkerEvent.result:type_name -> workerpb.Result
+	6,  // 10: workerpb.WorkerEvent.nack:type_name -> workerpb.Nack
+	8,  // 11: workerpb.WorkerEvent.heartbeat:type_name -> workerpb.Heartbeat
+	9,  // 12: workerpb.WorkerEvent.abandon:type_name -> workerpb.Abandon
+	10, // 13: workerpb.WorkerEvent.result_batch:type_name -> workerpb.ResultBatch
+	0,  // 14: workerpb.TaskAssignment.task:type_name -> workerpb.Task
+	0,  // 15: workerpb.TaskBatch.tasks:type_name -> workerpb.Task
+	15, // 16: workerpb.ResultAckBatch.acks:type_name -> workerpb.ResultAck
+	12, // 17: workerpb.ServerEvent.hello_ack:type_name -> workerpb.HelloAck
+	13, // 18: workerpb.ServerEvent.task:type_name -> workerpb.TaskAssignment
+	15, // 19: workerpb.ServerEvent.result_ack:type_name -> workerpb.ResultAck
+	17, // 20: workerpb.ServerEvent.heartbeat_ack:type_name -> workerpb.HeartbeatAck
+	18, // 21: workerpb.ServerEvent.nack_ack:type_name -> workerpb.NackAck
+	19, // 22: workerpb.ServerEvent.abandon_ack:type_name -> workerpb.AbandonAck
+	20, // 23: workerpb.ServerEvent.error:type_name -> workerpb.ServerError
+	14, // 24: workerpb.ServerEvent.task_batch:type_name -> workerpb.TaskBatch
+	16, // 25: workerpb.ServerEvent.result_ack_batch:type_name -> workerpb.ResultAckBatch
+	11, // 26: workerpb.WorkerStream.Stream:input_type -> workerpb.WorkerEvent
+	21, // 27: workerpb.WorkerStream.Stream:output_type -> workerpb.ServerEvent
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_workerpb_proto_init() }
@@ -2083,7 +2182,7 @@ func file_workerpb_proto_init() {
 	if File_workerpb_proto != nil {
 		return
 	}
-	file_workerpb_proto_msgTypes[10].OneofWrappers = []any{
+	file_workerpb_proto_msgTypes[11].OneofWrappers = []any{
 		(*WorkerEvent_Hello)(nil),
 		(*WorkerEvent_Ready)(nil),
 		(*WorkerEvent_Result)(nil),
@@ -2092,7 +2191,7 @@ func file_workerpb_proto_init() {
 		(*WorkerEvent_Abandon)(nil),
 		(*WorkerEvent_ResultBatch)(nil),
 	}
-	file_workerpb_proto_msgTypes[20].OneofWrappers = []any{
+	file_workerpb_proto_msgTypes[21].OneofWrappers = []any{
 		(*ServerEvent_HelloAck)(nil),
 		(*ServerEvent_Task)(nil),
 		(*ServerEvent_ResultAck)(nil),
@@ -2109,7 +2208,7 @@ func file_workerpb_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_workerpb_proto_rawDesc), len(file_workerpb_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Task(_message.Message):
-    __slots__ = ("id", "command", "payload", "priority", "webhook", "max_attempts", "status", "worker_id", "lease_until", "attempts", "tenant_id", "created_at", "updated_at", "lease_token", "trace_parent", "trace_state", "tags", "replay_of", "timeout_seconds", "schedule_id", "scheduled_for_ms", "batch_id", "is_batch_callback", "batch_succeeded", "batch_failed", "batch_cancelled")
+    __slots__ = ("id", "command", "payload", "priority", "webhook", "max_attempts", "status", "worker_id", "lease_until", "attempts", "tenant_id", "created_at", "updated_at", "lease_token", "trace_parent", "trace_state", "tags", "replay_of", "timeout_seconds", "schedule_id", "scheduled_for_ms", "batch_id", "is_batch_callback", "batch_succeeded", "batch_failed", "batch_cancelled", "lane", "cost")
     ID_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,8 @@ class Task(_message.Message):
     BATCH_SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
     BATCH_FAILED_FIELD_NUMBER: _ClassVar[int]
     BATCH_CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
     id: str
     command: str
     payload: bytes
@@ -61,7 +63,9 @@ class Task(_message.Message):
     batch_succeeded: int
     batch_failed: int
     batch_cancelled: int
-    def __init__(self, id: _Optional[str] = ..., command: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., webhook: _Optional[str] = ..., max_attempts: _Optional[int] = ..., status: _Optional[str] = ..., worker_id: _Optional[str] = ..., lease_until: _Optional[str] = ..., attempts: _Optional[int] = ..., tenant_id: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lease_token: _Optional[int] = ..., trace_parent: _Optional[str] = ..., trace_state: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., replay_of: _Optional[str] = ..., timeout_seconds: _Optional[int] = ..., schedule_id: _Optional[str] = ..., scheduled_for_ms: _Optional[int] = ..., batch_id: _Optional[str] = ..., is_batch_callback: bool = ..., batch_succeeded: _Optional[int] = ..., batch_failed: _Optional[int] = ..., batch_cancelled: _Optional[int] = ...) -> None: ...
+    lane: str
+    cost: int
+    def __init__(self, id: _Optional[str] = ..., command: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., webhook: _Optional[str] = ..., max_attempts: _Optional[int] = ..., status: _Optional[str] = ..., worker_id: _Optional[str] = ..., lease_until: _Optional[str] = ..., attempts: _Optional[int] = ..., tenant_id: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lease_token: _Optional[int] = ..., trace_parent: _Optional[str] = ..., trace_state: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., replay_of: _Optional[str] = ..., timeout_seconds: _Optional[int] = ..., schedule_id: _Optional[str] = ..., scheduled_for_ms: _Optional[int] = ..., batch_id: _Optional[str] = ..., is_batch_callback: bool = ..., batch_succeeded: _Optional[int] = ..., batch_failed: _Optional[int] = ..., batch_cancelled: _Optional[int] = ..., lane: _Optional[str] = ..., cost: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("token", "worker_id")
@@ -93,8 +97,14 @@ class Artifact(_message.Message):
     content_type: str
     def __init__(self, name: _Optional[str] = ..., url: _Optional[str] = ..., content: _Optional[bytes] = ..., content_type: _Optional[str] = ...) -> None: ...
 
+class Units(_message.Message):
+    __slots__ = ("count",)
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    def __init__(self, count: _Optional[int] = ...) -> None: ...
+
 class Result(_message.Message):
-    __slots__ = ("task_id", "status", "result_json", "error", "lease_token", "artifacts", "stack")
+    __slots__ = ("task_id", "status", "result_json", "error", "lease_token", "artifacts", "stack", "used")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +112,7 @@ class Result(_message.Message):
     LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     STACK_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     status: str
     result_json: bytes
@@ -109,23 +120,28 @@ class Result(_message.Message):
     lease_token: int
     artifacts: _containers.RepeatedCompositeFieldContainer[Artifact]
     stack: str
-    def __init__(self, task_id: _Optional[str] = ..., status: _Optional[str] = ..., result_json: _Optional[bytes] = ..., error: _Optional[str] = ..., lease_token: _Optional[int] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., stack: _Optional[str] = ...) -> None: ...
+    used: Units
+    def __init__(self, task_id: _Optional[str] = ..., status: _Optional[str] = ..., result_json: _Optional[bytes] = ..., error: _Optional[str] = ..., lease_token: _Optional[int] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., stack: _Optional[str] = ..., used: _Optional[_Union[Units, _Mapping]] = ...) -> None: ...
 
 class Nack(_message.Message):
-    __slots__ = ("task_id", "delay_seconds", "reason", "lease_token", "delay_ms", "stack")
+    __slots__ = ("task_id", "delay_seconds", "reason", "lease_token", "delay_ms", "stack", "hold_seconds", "used")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     DELAY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     STACK_FIELD_NUMBER: _ClassVar[int]
+    HOLD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     delay_seconds: int
     reason: str
     lease_token: int
     delay_ms: int
     stack: str
-    def __init__(self, task_id: _Optional[str] = ..., delay_seconds: _Optional[int] = ..., reason: _Optional[str] = ..., lease_token: _Optional[int] = ..., delay_ms: _Optional[int] = ..., stack: _Optional[str] = ...) -> None: ...
+    hold_seconds: int
+    used: Units
+    def __init__(self, task_id: _Optional[str] = ..., delay_seconds: _Optional[int] = ..., reason: _Optional[str] = ..., lease_token: _Optional[int] = ..., delay_ms: _Optional[int] = ..., stack: _Optional[str] = ..., hold_seconds: _Optional[int] = ..., used: _Optional[_Union[Units, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("percent", "text")
