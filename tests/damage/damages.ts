@@ -29,7 +29,9 @@ function ofFile(file: string, subject: Prepared, other: Prepared): Damage[] {
     name: `${file}: a bit flipped at the ${where}`,
     apply: (directory) =>
       edit(join(directory, file), (bytes, end) => {
-        const at = Math.min(Math.floor(end * share), end - 1);
+        let at = Math.min(Math.floor(end * share), end - 1);
+        // The padding behind a record is zeros, and nobody reads it.
+        while (at < end - 1 && bytes[at] === 0) at += 1;
         bytes[at] = (bytes[at] as number) ^ 4;
       }),
   });

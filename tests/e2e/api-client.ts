@@ -71,7 +71,9 @@ export class ApiClient {
         port: this.#port,
         agent: this.#agent,
       });
-      outgoing.on("error", reject);
+      outgoing.on("error", (cause) => {
+        reject(new Error(`${call.method} ${call.path}: ${cause.message}`, { cause }));
+      });
       outgoing.on("response", (incoming) => {
         let text = "";
         incoming.setEncoding("utf8");

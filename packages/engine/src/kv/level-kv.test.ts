@@ -49,6 +49,14 @@ test("a directory whose files are damaged is refused as such", async () => {
   });
 });
 
+test("a store that is open is not opened a second time, and keeps its files", async () => {
+  const { directory, kv } = await setup();
+  await writeAll(kv, [putOf("a", "1")], { sync: true });
+  await assert.rejects(LevelKv.open(directory), { code: "locked" });
+  await kv.files.noteWritten(1);
+  assert.equal(kv.get("a")?.toString(), "1");
+});
+
 test("reads that meet a recovery are refused for now, and then answered", async () => {
   const { kv } = await setup();
   await writeAll(kv, [putOf("a", "1")], { sync: true });

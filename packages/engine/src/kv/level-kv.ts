@@ -44,6 +44,9 @@ const notesName = "LOG";
 /** "Current memtable full" or "Too many L0 files". */
 const stallNote = /; waiting\.\.\.$/gm;
 
+/** The stores that this process has open. */
+const openDirectories = new Set<string>();
+
 /** Default memory sizes. */
 export const levelSizes: LevelSizes = {
   // Reads of records come from the overlay or in passes over ranges, which leave the cache alone.
@@ -120,11 +123,21 @@ export class LevelKv implements Kv {
       throw damaged(directory, "holds no data though the log does not go back to the beginning");
     }
     await checkTables(directory, tables);
-    removeLogs(directory, logs);
-    const isNew = manifest === undefined;
-    const sizes = options.sizes ?? levelSizes;
-    const database = await openDatabase(directory, isNew, sizes);
-    return new LevelKv({ directory, sizes, database, lock: options.lock, isNew });
+    // LevelDB looks at its own lock only when the logs are gone already.
+    if (openDirectories.has(directory)) {
+      throw new FaultError("locked", `${directory} is open already in this process`);
+    }
+    openDirectories.add(directory);
+    try {
+      removeLogs(directory, logs);
+      const isNew = manifest === undefined;
+      const sizes = options.sizes ?? levelSizes;
+      const database = await openDatabase(directory, isNew, sizes);
+      return new LevelKv({ directory, sizes, database, lock: options.lock, isNew });
+    } catch (error) {
+      openDirectories.delete(directory);
+      throw error;
+    }
   }
 
   get(key: string): Buffer | undefined {
@@ -226,9 +239,12 @@ export class LevelKv implements Kv {
   }
 
   async #logs(): Promise<readonly number[]> {
-    const logs = logNumbers(await readdir(this.#directory));
+    const names = await readdir(this.#directory);
+    const logs = logNumbers(names);
     if (logs.length > 0) return logs;
-    throw new FaultError("storage_failed", `somebody removed files of ${this.#directory}`);
+    const rest = names.length === 0 ? "nothing" : names.join(", ");
+    const text = `somebody removed files of ${this.#directory}: ${rest} is left`;
+    throw new FaultError("storage_failed", text);
   }
 
   #durable(logs: readonly number[]): number {
@@ -262,7 +278,9 @@ export class LevelKv implements Kv {
   }
 
   async close(): Promise<void> {
+    const isOpen = this.#database.status === "open";
     await this.#database.close();
+    if (isOpen) openDirectories.delete(this.#directory);
     await this.#lock?.[Symbol.asyncDispose]();
   }
 }

@@ -101,17 +101,27 @@ export class NodeLog implements AsyncDisposable {
 
   async report(): Promise<ReplicaReport> {
     const { shard, files } = this.#parts;
-    const { role, epoch, slot, problem } = this.status;
+    const { role, problem } = this.status;
     const of = { shard, role, problem, isDamaged: false };
-    const logId = this.#replica?.logId;
-    if (logId !== undefined) return { ...of, stored: { logId, epoch, slot } };
+    const open = this.#openPlace;
+    if (open !== undefined) return { ...of, stored: open };
     try {
-      return { ...of, stored: await this.#soon(this.#inTurn(() => files.stored())) };
+      // The replica may have been opened before this has its turn.
+      const look = async (): Promise<StoredPlace | undefined> =>
+        this.#replica === undefined ? await files.stored() : this.#openPlace;
+      return { ...of, stored: await this.#soon(this.#inTurn(look)) };
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
       const isDamaged = error.code === "corrupt" || error.code === "format";
       return { ...of, stored: undefined, isDamaged, problem: error.message };
     }
+  }
+
+  /** The place of the open replica, once it is known. */
+  get #openPlace(): StoredPlace | undefined {
+    const logId = this.#replica?.logId;
+    const { epoch, slot } = this.status;
+    return logId === undefined ? undefined : { logId, epoch, slot };
   }
 
   /** The log was trimmed beyond what this node has: starts over with a copy. */
@@ -184,7 +194,10 @@ export class NodeLog implements AsyncDisposable {
       try {
         const shared = await this.#parts.find();
         if (shared !== undefined) {
-          const replica = await this.#inTurn(() => this.#parts.open(shared));
+          const replica = await this.#inTurn(async () => {
+            this.#replica = await this.#parts.open(shared);
+            return this.#replica;
+          });
           this.#problem = undefined;
           this.#let(replica);
           return;
