@@ -24,10 +24,11 @@ const attacksOn = {
     ["half-strays", 200],
     ["tiny-chunks", 8],
     ["early-requests", 1000],
-    ["unread-answers", 500],
     ["gzip-bomb", 2],
     ["endless-headers", 10],
   ],
+  // On a server of its own: its budget is for the whole server, and the allocator still holds what came before it.
+  "http without reading": [["unread-answers", 500]],
   gRPC: [
     ["grpc-idle", 500],
     ["grpc-many-calls", 100],
