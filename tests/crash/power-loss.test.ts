@@ -110,6 +110,8 @@ class Machine {
   #timeline: { readonly ms: number; readonly logIndex: number }[] = [];
   readonly totals: Totals = { failures: 0, inStart: 0, acknowledged: 0, lostRecords: 0 };
   #failedMs = 0;
+  /** Requested syncs of the log that have not ended, also those that wait for files to be closed. */
+  #syncs = 0;
   /** The disk of the last life when it did not lose its power. */
   #crashed: PowerLossDisk | undefined;
   /** Since the last start that got as far as to look. */
@@ -207,7 +209,12 @@ class Machine {
         this.#records[given] = Buffer.from(frame.buffer.subarray(headerBytes, end));
         log.append(frame, appended);
       },
-      sync: () => log.sync(),
+      sync: () => {
+        this.#syncs += 1;
+        return log.sync().finally(() => {
+          this.#syncs -= 1;
+        });
+      },
       readFrom: (index) => log.readFrom(index),
       trim: (index) => log.trim(index),
       close: () => log.close(),
@@ -312,7 +319,7 @@ class Machine {
     while (!disk.isLost) {
       await clock.advance(1);
       // A sync takes no time here: the clock stands still until it has ended.
-      while (disk.syncsInFlight > 0) await settle(1);
+      while (disk.syncsInFlight > 0 || this.#syncs > 0) await settle(1);
     }
     await Promise.all(work);
   }
