@@ -7,7 +7,15 @@
  * JavaScript for Node 18 and later.
  */
 import { spawn } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
@@ -78,6 +86,8 @@ const sums = { passed: 0, failed: 0, skipped: 0 };
 /** Steps that run now, with the tests that have ended in each. */
 const running = new Map();
 const children = new Set();
+/** CPU seconds of the steps that have ended. */
+let cpuCounted = endedCpuSeconds();
 const secondsSince = (at) => `${((performance.now() - at) / 1000).toFixed(1)} s`;
 
 const progress = setInterval(() => {
@@ -90,7 +100,7 @@ const progress = setInterval(() => {
 /** The output of a step is shown when the step fails; of one that passes, only which tests it skipped and why. */
 function run({ name, args, env, isPart }) {
   console.log(`-- ${name}${isPart ? " (in part)" : ""}: started`);
-  const state = { at: performance.now(), tests: 0 };
+  const state = { at: performance.now(), tests: 0, cpu: "" };
   running.set(name, state);
   const stepResults = join(results, name.replaceAll("/", "-"));
   // Another run in the same checkout keeps its own folders.
@@ -114,10 +124,15 @@ function run({ name, args, env, isPart }) {
       children.delete(child);
       running.delete(name);
       const output = Buffer.concat(pieces).toString();
-      const took = `${name} ${secondsSince(state.at)}`;
+      const took = `${name} ${secondsSince(state.at)}${state.cpu}`;
       resolve(judge({ took, output, exit, stepResults }));
     };
     child.once("error", ({ message }) => end(message));
+    child.once("exit", () => {
+      const spent = endedCpuSeconds() - cpuCounted;
+      cpuCounted += spent;
+      state.cpu = spent > 0 ? ` (CPU ${spent.toFixed(1)} s)` : "";
+    });
     child.once("close", (code, signal) =>
       end(code === 0 ? undefined : (signal ?? `exit code ${code}`)),
     );
@@ -146,6 +161,17 @@ function judge({ took, output, exit, stepResults }) {
   console.log(`-- ${took}: failed (${why})`);
   failures.push(...failuresIn(output));
   return false;
+}
+
+/** CPU seconds of child processes that have ended, and of processes that these waited for; only Linux says it. */
+function endedCpuSeconds() {
+  try {
+    const [, fields] = readFileSync("/proc/self/stat", "utf8").split(") ");
+    const [user, system] = fields.split(" ").slice(13, 15).map(Number);
+    return (user + system) / 100;
+  } catch {
+    return 0;
+  }
 }
 
 function removeIfEmpty(folder) {
