@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, rmdirSync } from "node:fs";
 import { cpus } from "node:os";
 import { join, relative } from "node:path";
 import { parseArgs } from "node:util";
-import { fail, root } from "./ensure-ready.mjs";
+import { ensureReady, fail, root } from "./ensure-ready.mjs";
 import { startLoad } from "./load.mjs";
 import { chooseSteps, isTests, redTestsIn, runSteps } from "./test-steps.mjs";
 
@@ -27,6 +27,8 @@ if (!(times >= 1) || !(firstSeed >= 0)) fail("--times and --seed are numbers");
 const { steps = [], problem } = chooseSteps(positionals);
 if (problem !== undefined) fail(problem);
 const chosen = steps.filter((step) => positionals.length > 0 || isTests(step));
+// The steps run side by side, and each would install missing packages.
+ensureReady();
 
 mkdirSync(join(root, "test-results"), { recursive: true });
 const folder = mkdtempSync(join(root, "test-results/flakes-"));
