@@ -62,12 +62,13 @@ func TestADelayPassesWithTheClockOfTheServer(t *testing.T) {
 	client := server.Client(t)
 	server.Work(t, client, greeter.Handle(hello))
 	before := server.Now()
-	run, err := greeter.Enqueue(within(t), client, greet{"Ada"}, codeq.Delay(time.Hour))
+	const delay = time.Hour + time.Millisecond
+	run, err := greeter.Enqueue(within(t), client, greet{"Ada"}, codeq.Delay(delay))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Advance(t, time.Hour)
-	if passed := server.Now().Sub(before); passed != time.Hour {
+	server.Advance(t, delay)
+	if passed := server.Now().Sub(before); passed != delay {
 		t.Errorf("%s have passed", passed)
 	}
 	if _, err := run.Result(within(t)); err != nil {

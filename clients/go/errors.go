@@ -65,8 +65,8 @@ type delayedError struct {
 func (e *delayedError) Error() string { return e.cause.Error() }
 func (e *delayedError) Unwrap() error { return e.cause }
 
-// RetryIn marks an error of a handler with the delay before the next attempt, in whole seconds: fractions are
-// rounded up. It counts as an attempt.
+// RetryIn marks an error of a handler with the delay before the next attempt, to the millisecond. It counts as
+// an attempt.
 func RetryIn(delay time.Duration, err error) error { return &delayedError{err, delay} }
 
 // RateLimited marks an error with the pause that another system asks for: the value of a Retry-After header,

@@ -109,11 +109,11 @@ func refusalOf(status int, header http.Header, body []byte) *Error {
 	if code == "" {
 		code = codeOfStatus(status)
 	}
-	var said struct{ Error string }
+	var said struct{ Error, TaskID string }
 	if json.Unmarshal(body, &said) != nil || said.Error == "" {
 		said.Error = fmt.Sprintf("the server answered with status %d", status)
 	}
-	return &Error{Code: code, Message: said.Error}
+	return &Error{Code: code, Message: said.Error, TaskID: said.TaskID}
 }
 
 // codeOfStatus is for answers without a code, of something between the client and the server.

@@ -355,11 +355,11 @@ func producerRequest(ctx context.Context, s *producerSession, event *producerpb.
 	return nil
 }
 
-// A request has one trace context and a limited number of tasks.
+// A request has one trace context, one idempotency mode and a limited number of tasks.
 func httpCreateBatch(ctx context.Context, s *producerSession, tasks []*producerpb.CreateTask) error {
 	for len(tasks) > 0 {
 		first, count := tasks[0], 1
-		for count < min(len(tasks), httpBatchMax) && tasks[count].TraceParent == first.TraceParent && tasks[count].TraceState == first.TraceState {
+		for count < min(len(tasks), httpBatchMax) && hasSameHeaders(tasks[count], first) {
 			count++
 		}
 		if err := httpCreate(ctx, s, tasks[:count]); err != nil {
@@ -370,22 +370,38 @@ func httpCreateBatch(ctx context.Context, s *producerSession, tasks []*producerp
 	return nil
 }
 
+func hasSameHeaders(a, b *producerpb.CreateTask) bool {
+	return a.TraceParent == b.TraceParent && a.TraceState == b.TraceState && a.IdempotencyMode == b.IdempotencyMode
+}
+
+type uniqueFields struct {
+	Key     string `json:"key"`
+	While   string `json:"while,omitempty"`
+	On      string `json:"on,omitempty"`
+	For     string `json:"for,omitempty"`
+	MaxWait string `json:"maxWait,omitempty"`
+}
+
 type creationFields struct {
 	Command        string          `json:"command"`
 	Priority       int32           `json:"priority,omitempty"`
 	Webhook        string          `json:"webhook,omitempty"`
 	MaxAttempts    int32           `json:"maxAttempts,omitempty"`
 	IdempotencyKey string          `json:"idempotencyKey,omitempty"`
-	DelaySeconds   int32           `json:"delaySeconds,omitempty"`
+	DelaySeconds   float64         `json:"delaySeconds,omitempty"`
 	RunAt          string          `json:"runAt,omitempty"`
 	Tags           []string        `json:"tags,omitempty"`
 	TimeoutSeconds int32           `json:"timeoutSeconds,omitempty"`
 	TTLSeconds     int32           `json:"ttlSeconds,omitempty"`
+	Unique         *uniqueFields   `json:"unique,omitempty"`
 	Payload        json.RawMessage `json:"payload"`
 }
 
 func httpCreate(ctx context.Context, s *producerSession, tasks []*producerpb.CreateTask) error {
 	headers := map[string]string{}
+	if mode := tasks[0].IdempotencyMode; mode != "" {
+		headers["codeq-idempotency-mode"] = mode
+	}
 	if parent := tasks[0].TraceParent; parent != "" {
 		headers["traceparent"] = parent
 		if state := tasks[0].TraceState; state != "" {
@@ -396,11 +412,17 @@ func httpCreate(ctx context.Context, s *producerSession, tasks []*producerpb.Cre
 	for i, task := range tasks {
 		fields[i] = creationFields{
 			Command: task.Command, Priority: task.Priority, Webhook: task.Webhook, MaxAttempts: task.MaxAttempts,
-			IdempotencyKey: task.IdempotencyKey, DelaySeconds: task.DelaySeconds, Tags: task.Tags,
+			IdempotencyKey: task.IdempotencyKey, DelaySeconds: float64(task.DelayMs) / 1000, Tags: task.Tags,
 			TimeoutSeconds: task.TimeoutSeconds, TTLSeconds: task.TtlSeconds, Payload: task.Payload,
 		}
 		if task.RunAt != nil {
 			fields[i].RunAt = task.RunAt.AsTime().Format(time.RFC3339Nano)
+		}
+		if task.UniqueKey != "" {
+			fields[i].Unique = &uniqueFields{
+				Key: task.UniqueKey, While: task.UniqueWhile, On: task.UniqueOn,
+				For: task.UniqueFor, MaxWait: task.UniqueMaxWait,
+			}
 		}
 	}
 	body, err := encode(map[string]any{"tasks": fields})

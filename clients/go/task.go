@@ -35,9 +35,9 @@ func (t *Task[In, Out]) Name() string { return t.name }
 // EnqueueOption says how a task is enqueued.
 type EnqueueOption func(*producerpb.CreateTask)
 
-// Delay keeps the task from workers for so long.
+// Delay keeps the task from workers for so long, to the millisecond.
 func Delay(delay time.Duration) EnqueueOption {
-	return func(task *producerpb.CreateTask) { task.DelaySeconds = wholeSeconds(delay) }
+	return func(task *producerpb.CreateTask) { task.DelayMs = wholeMs(delay) }
 }
 
 // RunAt keeps the task from workers until then; it wins over Delay.
@@ -60,6 +60,44 @@ func IdempotencyKey(key string) EnqueueOption {
 	return func(task *producerpb.CreateTask) { task.IdempotencyKey = key }
 }
 
+// IdempotencyMode says what a key does whose first task had another input: "strict" refuses this task, "first" gives the
+// first one. The default is the setting of the server, which is "strict" unless it was changed.
+func IdempotencyMode(mode string) EnqueueOption {
+	return func(task *producerpb.CreateTask) { task.IdempotencyMode = mode }
+}
+
+// Unique says that one task of the queue at a time has the key.
+type Unique struct {
+	// Such as the id of an account.
+	Key string
+	// While a task has its key: "unfinished" (default) until it has ended, "waiting" until a worker begins it.
+	While string
+	// On says what happens when a task has the key: "return" (default) gives that task, "refuse" fails with the code
+	// unique_key_held, "replace" and "latest" give the waiting task the new input, priority and time, and "cancel"
+	// cancels the task and creates this one.
+	On string
+	// For is how long the key is held at least, also when the task ends before.
+	For time.Duration
+	// MaxWait is how long later calls may put off the task.
+	MaxWait time.Duration
+}
+
+// UniqueBy lets one task of the queue at a time have a key.
+func UniqueBy(unique Unique) EnqueueOption {
+	return func(task *producerpb.CreateTask) {
+		task.UniqueKey, task.UniqueWhile, task.UniqueOn = unique.Key, unique.While, unique.On
+		task.UniqueFor, task.UniqueMaxWait = lengthOf(unique.For), lengthOf(unique.MaxWait)
+	}
+}
+
+// lengthOf is empty for none.
+func lengthOf(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return fmt.Sprint(wholeMs(d), "ms")
+}
+
 // ExecutionTimeout is how long a worker may take for one attempt.
 func ExecutionTimeout(timeout time.Duration) EnqueueOption {
 	return func(task *producerpb.CreateTask) { task.TimeoutSeconds = wholeSeconds(timeout) }
@@ -78,6 +116,11 @@ func Tags(tags ...string) EnqueueOption {
 // Webhook is the URL that gets the result.
 func Webhook(address string) EnqueueOption {
 	return func(task *producerpb.CreateTask) { task.Webhook = address }
+}
+
+// wholeMs rounds up.
+func wholeMs(d time.Duration) uint64 {
+	return uint64(max(0, (d+time.Millisecond-1)/time.Millisecond))
 }
 
 // wholeSeconds rounds up.
@@ -189,6 +232,16 @@ type Run[Out any] struct {
 
 // Run is a task that was enqueued earlier, or elsewhere.
 func (t *Task[In, Out]) Run(client *Client, id string) *Run[Out] { return &Run[Out]{client, id} }
+
+// RunByKey is the task of an idempotency key. The code of the error is not_found when no task has the key, and
+// task_deleted when its task has ended and was deleted; then TaskID is its id.
+func (t *Task[In, Out]) RunByKey(ctx context.Context, client *Client, key string) (*Run[Out], error) {
+	var found struct{ ID string }
+	if err := client.ask(ctx, "GET", "/tasks/by-key/"+url.PathEscape(key), nil, &found); err != nil {
+		return nil, err
+	}
+	return t.Run(client, found.ID), nil
+}
 
 // ID is the id of the task.
 func (r *Run[Out]) ID() string { return r.id }

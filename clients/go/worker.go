@@ -295,10 +295,10 @@ func runSafely(ctx context.Context, handler Handler, payload []byte) (result []b
 
 // outcome is what the server is to be told about an attempt: Completed, Failed, Retry or HandedBack.
 type outcome struct {
-	kind   Settled
-	result []byte
-	text   string
-	delay  int32
+	kind    Settled
+	result  []byte
+	text    string
+	delayMs uint64
 }
 
 func outcomeOf(err error, handler Handler, attempt int) outcome {
@@ -307,17 +307,17 @@ func outcomeOf(err error, handler Handler, attempt int) outcome {
 		return outcome{kind: Failed, text: text}
 	}
 	if delayed := (*delayedError)(nil); errors.As(err, &delayed) {
-		return outcome{kind: Retry, text: text, delay: delaySeconds(delayed.delay)}
+		return outcome{kind: Retry, text: text, delayMs: delayMs(delayed.delay)}
 	}
 	if handler.options.RetryDelay != nil {
-		return outcome{kind: Retry, text: text, delay: delaySeconds(handler.options.RetryDelay(attempt, err))}
+		return outcome{kind: Retry, text: text, delayMs: delayMs(handler.options.RetryDelay(attempt, err))}
 	}
 	return outcome{kind: Retry, text: text}
 }
 
-// delaySeconds is not zero, which would leave it to the server's policy.
-func delaySeconds(delay time.Duration) int32 {
-	return max(1, min(wholeSeconds(delay), delaySecondsMax))
+// delayMs is not zero, which would leave it to the server's policy.
+func delayMs(delay time.Duration) uint64 {
+	return max(1, min(wholeMs(delay), 1000*delaySecondsMax))
 }
 
 // reasonOf is never empty, and no longer than the server takes.

@@ -61,6 +61,42 @@ test("a delayed task waits, and a key makes no second task", async (t) => {
   const other = await cli.run("enqueue", "once", '{"other":1}', "--key", "k");
   assert.equal(other.code, 11);
   assert.match(other.errors, /idempotency key reused/);
+  const lenient = await cli.run(
+    "enqueue",
+    "once",
+    '{"other":1}',
+    "--key",
+    "k",
+    "--key-mode",
+    "first",
+  );
+  assert.equal(lenient.output, second.output);
+  const found = await cli.run("get", "k", "--by-key", "--json");
+  assert.equal(JSON.parse(found.output).id, first.output.trim().replace("enqueued ", ""));
+  const unknown = await cli.run("get", "nobody", "--by-key");
+  assert.match(unknown.errors, /not found/);
+});
+
+test("a unique key has one task, as long as its options say", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const send = (payload: string, ...more: string[]) =>
+    cli.run("enqueue", "sync", payload, "--unique", "ada", ...more);
+  const first = await send("1", "--unique-while", "waiting", "--unique-for", "10m");
+  const again = await send("2");
+  assert.equal(again.output, first.output.replace("enqueued", "already enqueued"));
+  const debounce = ["--delay", "1h", "--unique-max-wait", "2h"];
+  const last = await send("3", "--unique-on", "replace", ...debounce, "--json");
+  const { payload, replaced, lastKnownLocation } = JSON.parse(last.output);
+  assert.deepEqual([payload, replaced, lastKnownLocation], ["3", 1, "DELAYED_ZSET"]);
+  assert.match(
+    (await send("4", "--unique-on", "refuse")).errors,
+    /the unique key "ada" is held by task/,
+  );
+  const keyless = await cli.run("enqueue", "sync", "1", "--unique-on", "latest");
+  assert.match(keyless.errors, /--unique is missing/);
+  const place = await send("5", "--unique-while", "sometimes");
+  assert.match(place.errors, /unfinished, waiting/);
 });
 
 test("a failed task ends the command as failed, with the reason", async (t) => {

@@ -35,6 +35,13 @@ test("tasks are enqueued and their results, updates and failures come back", asy
   for await (const { event } of run.events()) updates.push(event);
   assert.deepEqual([updates[0], updates.at(-1)], ["task", "result"]);
   assert.deepEqual(await run.artifacts(), []);
+  const key = { idempotencyKey: "k" };
+  const keyed = await client.enqueue(double, 1, key);
+  const lenient = { ...key, idempotencyMode: "first" } as const;
+  const [first, other] = await client.enqueueMany(double, [{ input: 2, ...lenient }, { input: 3 }]);
+  assert.deepEqual([first?.id, await other?.result()], [keyed.id, 6]);
+  await assert.rejects(client.enqueue(double, 2, key), { code: "idempotency_key_reused" });
+  assert.equal((await client.runByKey(double, "k")).id, keyed.id);
   const runs = await client.enqueueMany(
     double,
     Array.from({ length: 250 }, (_, input) => ({ input })),

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from codeq import Codeq, CodeqError, Context, Listeners, Permanent, RetryIn, Settings, TaskFailed, Worker
+from codeq import Codeq, CodeqError, Context, Listeners, Permanent, RetryIn, Settings, TaskFailed, Unique, Worker
 
 logging.disable(logging.CRITICAL)
 _writing = threading.Lock()
@@ -38,12 +38,22 @@ def settings_of(options: dict[str, Any] | None) -> dict[str, Any]:
         "priority": "priority",
         "maxAttempts": "max_attempts",
         "idempotencyKey": "idempotency_key",
+        "idempotencyMode": "idempotency_mode",
+        "unique": "unique",
         "executionTimeoutSeconds": "execution_timeout",
         "ttlSeconds": "ttl",
         "tags": "tags",
         "timeoutSeconds": "timeout",
     }
-    return {names[key]: value for key, value in (options or {}).items()}
+    settings = {names[key]: value for key, value in (options or {}).items()}
+    if "unique" in settings:
+        settings["unique"] = unique_of(**settings["unique"])
+    return settings
+
+
+def unique_of(key: str, **more: Any) -> Unique:
+    names = {"while": "until", "on": "on", "forSeconds": "hold", "maxWaitSeconds": "max_wait"}
+    return Unique(key, **{names[name]: value for name, value in more.items()})
 
 
 def task_of(client: Client, queue: str) -> Any:
@@ -69,6 +79,11 @@ async def do_enqueue_many(command: dict[str, Any]) -> dict[str, Any]:
     task = task_of(clients[command["client"]], command["queue"])
     items = [(item.get("input"), Settings(**settings_of(item.get("options")))) for item in command["items"]]
     return {"ids": [run.id for run in await task.enqueue_many(items)]}
+
+
+async def do_by_key(command: dict[str, Any]) -> dict[str, Any]:
+    task = task_of(clients[command["client"]], command["queue"])
+    return {"id": (await task.by_key(command["key"])).id}
 
 
 async def do_result(command: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import {
   type TaskContext,
   TaskFailedError,
   task,
+  type UniqueOptions,
   type Worker,
 } from "@codeq/client";
 import { type Fields, lineOf } from "./driver-process.ts";
@@ -19,6 +20,11 @@ interface OptionFields {
   readonly priority?: number;
   readonly maxAttempts?: number;
   readonly idempotencyKey?: string;
+  readonly idempotencyMode?: "strict" | "first";
+  readonly unique?: Omit<UniqueOptions, "for" | "maxWait"> & {
+    readonly forSeconds?: number;
+    readonly maxWaitSeconds?: number;
+  };
   readonly executionTimeoutSeconds?: number;
   readonly ttlSeconds?: number;
   readonly tags?: readonly string[];
@@ -52,10 +58,13 @@ const ms = (seconds: unknown): number | undefined =>
   typeof seconds === "number" ? seconds * 1000 : undefined;
 
 function optionsOf(given: unknown): EnqueueOptions {
-  const { delaySeconds, executionTimeoutSeconds, ttlSeconds, timeoutSeconds, ...rest } = (given ??
-    {}) as OptionFields;
+  const { delaySeconds, executionTimeoutSeconds, ttlSeconds, timeoutSeconds, unique, ...rest } =
+    (given ?? {}) as OptionFields;
+  const { forSeconds, maxWaitSeconds, ...key } = unique ?? { key: "" };
+  const lengths = { for: ms(forSeconds), maxWait: ms(maxWaitSeconds) };
   return {
     ...rest,
+    unique: unique && { ...key, ...lengths },
     delay: ms(delaySeconds),
     executionTimeout: ms(executionTimeoutSeconds),
     ttl: ms(ttlSeconds),
@@ -99,6 +108,10 @@ const verbs: Readonly<Record<string, (command: Command) => Promise<Fields>>> = {
     }));
     const runs = await of(client).client.enqueueMany(task(queue), given);
     return { ids: runs.map(({ id }) => id) };
+  },
+  by_key: async ({ client, queue, key }) => {
+    const run = await of(client).client.runByKey(task(queue), String(key));
+    return { id: run.id };
   },
   result: async ({ client, queue, task: id, timeoutSeconds }) => {
     const run = of(client).client.run(task(queue), id);

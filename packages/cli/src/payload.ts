@@ -106,9 +106,7 @@ export function taskFields(options: Options): NewTask {
     priority: options.wholeNumber("priority", { min: 0, max: limits.priorityMax }),
     maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: limits.maxAttemptsMax }),
     idempotencyKey: options.text("key"),
-    unique: options.has("unique")
-      ? { key: options.text("unique"), on: options.text("unique-on") }
-      : undefined,
+    unique: uniqueIn(options),
     lane: options.text("lane"),
     cost: options.wholeNumber("cost", { min: 1, max: limits.laneUnitsMax }),
     runAt: options.instant("run-at"),
@@ -118,6 +116,23 @@ export function taskFields(options: Options): NewTask {
     webhook: options.text("webhook"),
     tags: options.has("tag") ? options.list("tag") : undefined,
   };
+}
+
+function uniqueIn(options: Options): NewTask["unique"] {
+  const lengthOf = (name: string): string | undefined => {
+    const ms = options.durationMs(name);
+    return ms === undefined ? undefined : `${ms}ms`;
+  };
+  const rest = {
+    on: options.text("unique-on"),
+    while: options.text("unique-while"),
+    for: lengthOf("unique-for"),
+    maxWait: lengthOf("unique-max-wait"),
+  };
+  const key = options.text("unique");
+  if (key !== undefined) return { key, ...rest };
+  if (Object.values(rest).every((value) => value === undefined)) return undefined;
+  throw usageError("--unique is missing", "options such as --unique-on need --unique <key>");
 }
 
 type NewTask = Partial<BodyOf<"POST /tasks">>;

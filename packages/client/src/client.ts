@@ -254,6 +254,19 @@ export class Client implements AsyncDisposable {
     return batchOf(this, this.#api, id);
   }
 
+  /**
+   * A task that was enqueued before, by its idempotency key. Rejects with the code `not_found` when no task has the key,
+   * and with `task_deleted` when its task has ended and was deleted; then the error has its `taskId`.
+   *
+   * ```ts
+   * const run = await client.runByKey(charge, "order-4711");
+   * ```
+   */
+  async runByKey<Input, Output>(task: TaskType<Input, Output>, key: string): Promise<Run<Output>> {
+    const { id } = await call(this.#api, "GET /tasks/by-key/:key", { params: { key } });
+    return this.run(task, id);
+  }
+
   /** A task that was enqueued before, by its id. */
   run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output> {
     return createRun(definitionOf(task), id, {

@@ -123,6 +123,7 @@ export type {
   Task,
   TaskSettings,
   TaskType,
+  UniqueOptions,
 } from "./task.ts";
 export type { TraceContext, TracedRun, Tracing } from "./trace-context.ts";
 export {

@@ -24,6 +24,7 @@ type command struct {
 	Worker         string
 	Task           string
 	Queue          string
+	Key            string
 	URL            json.RawMessage
 	Streams        string
 	Transport      codeq.Transport
@@ -57,10 +58,17 @@ type options struct {
 	Priority                *int
 	MaxAttempts             *int
 	IdempotencyKey          *string
+	IdempotencyMode         *string
+	Unique                  *unique
 	ExecutionTimeoutSeconds *float64
 	TTLSeconds              *float64
 	Tags                    []string
 	TimeoutSeconds          *float64
+}
+
+type unique struct {
+	Key, While, On             string
+	ForSeconds, MaxWaitSeconds float64
 }
 
 func (o options) list() []codeq.EnqueueOption {
@@ -76,6 +84,14 @@ func (o options) list() []codeq.EnqueueOption {
 	}
 	if o.IdempotencyKey != nil {
 		list = append(list, codeq.IdempotencyKey(*o.IdempotencyKey))
+	}
+	if o.IdempotencyMode != nil {
+		list = append(list, codeq.IdempotencyMode(*o.IdempotencyMode))
+	}
+	if u := o.Unique; u != nil {
+		list = append(list, codeq.UniqueBy(codeq.Unique{
+			Key: u.Key, While: u.While, On: u.On, For: seconds(u.ForSeconds), MaxWait: seconds(u.MaxWaitSeconds),
+		}))
 	}
 	if o.ExecutionTimeoutSeconds != nil {
 		list = append(list, codeq.ExecutionTimeout(seconds(*o.ExecutionTimeoutSeconds)))
@@ -193,6 +209,12 @@ func do(c command) (fields, error) {
 			ids[i] = run.ID()
 		}
 		return fields{"ids": ids}, nil
+	case "by_key":
+		run, err := taskOf(c.Queue).RunByKey(context.Background(), of.client, c.Key)
+		if err != nil {
+			return nil, err
+		}
+		return fields{"id": run.ID()}, nil
 	case "result":
 		ctx, cancel := contextFor(c.TimeoutSeconds)
 		defer cancel()

@@ -1,6 +1,6 @@
 """Producers and workers of codeQ, a durable task queue."""
 
-from .app import Codeq, EnqueueManyError, Run, Settings, Task
+from .app import Codeq, EnqueueManyError, Run, Settings, Task, Unique
 from .context import Context, TraceContext
 from .durations import Duration
 from .errors import CodeqError, Permanent, RateLimited, RetryIn, TaskFailed
@@ -23,5 +23,6 @@ __all__ = [
     "Task",
     "TaskFailed",
     "TraceContext",
+    "Unique",
     "Worker",
 ]

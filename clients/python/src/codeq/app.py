@@ -7,11 +7,11 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 from urllib.parse import quote
 
 from .context import Context
-from .durations import Duration, to_seconds, whole_seconds
+from .durations import Duration, to_seconds, whole_ms, whole_seconds
 from .engine import Engine, engine
 from .errors import CodeqError, TaskFailed
 from .producer_core import ProducerCore
@@ -42,14 +42,36 @@ class _Link:
 
 
 @dataclass(frozen=True)
+class Unique:
+    """One task of the queue at a time has the key."""
+
+    #: Such as the id of an account.
+    key: str
+    #: Until when a task has its key: until it has ended, or until a worker begins it.
+    until: Literal["unfinished", "waiting"] = "unfinished"
+    #: When a task has the key: `return` gives that task, `refuse` fails with the code `unique_key_held`, `replace` and
+    #: `latest` give the waiting task the new input, priority and time, `cancel` cancels the task and creates this one.
+    on: Literal["return", "refuse", "replace", "latest", "cancel"] = "return"
+    #: How long the key is held at least, also when the task ends before.
+    hold: Duration | None = None
+    #: How long later calls may put off the task.
+    max_wait: Duration | None = None
+
+
+@dataclass(frozen=True)
 class Settings:
     """How one task is to be treated when it is enqueued."""
 
+    #: To the millisecond.
     delay: Duration | None = None
     run_at: datetime | None = None
     priority: int | None = None
     max_attempts: int | None = None
     idempotency_key: str | None = None
+    #: What a key does whose first task had another input: `strict` refuses this task, `first` gives the first one.
+    #: Default: the setting of the server, which is `strict` unless it was changed.
+    idempotency_mode: Literal["strict", "first"] | None = None
+    unique: Unique | None = None
     #: How long a worker may take for one attempt.
     execution_timeout: Duration | None = None
     #: How long the task may wait for a worker once it may be claimed.
@@ -219,6 +241,19 @@ class Task(Generic[In, Out]):
         """A task that was enqueued before, by its id."""
         return Run(self._app, self.output, task_id)
 
+    async def by_key(self, key: str) -> Run[Out]:
+        """
+        The task of an idempotency key. Raises a `CodeqError` with the code `not_found` when no task has the key, and
+        `task_deleted` when its task has ended and was deleted; then `task_id` is its id.
+        """
+        return await self._app.engine().do(self._by_key(key))
+
+    def by_key_sync(self, key: str) -> Run[Out]:
+        return self._app.engine().do_sync(self._by_key(key))
+
+    async def _by_key(self, key: str) -> Run[Out]:
+        return self.of((await self._app.ask("GET", f"/tasks/by-key/{quote(key, safe='')}"))["id"])
+
     def call(self, context: Context) -> Any:
         """Runs the handler with the input of the context."""
         assert self.handler is not None
@@ -271,13 +306,26 @@ class Task(Generic[In, Out]):
             idempotency_key=settings.idempotency_key or "",
             webhook=settings.webhook or "",
             tags=settings.tags,
-            delay_seconds=_seconds(settings.delay, "delay"),
+            idempotency_mode=settings.idempotency_mode or "",
+            delay_ms=_ms(settings.delay, "delay"),
             timeout_seconds=_seconds(settings.execution_timeout, "execution_timeout"),
             ttl_seconds=_seconds(settings.ttl, "ttl"),
         )
         if settings.run_at is not None:
             message.run_at.FromDatetime(settings.run_at)
+        if (unique := settings.unique) is not None:
+            message.unique_key, message.unique_while, message.unique_on = unique.key, unique.until, unique.on
+            message.unique_for = _length(unique.hold, "hold")
+            message.unique_max_wait = _length(unique.max_wait, "max_wait")
         return message
+
+
+def _ms(duration: Duration | None, what: str) -> int:
+    return 0 if duration is None else whole_ms(to_seconds(duration, what))
+
+
+def _length(duration: Duration | None, what: str) -> str:
+    return "" if duration is None else f"{_ms(duration, what)}ms"
 
 
 def _seconds(duration: Duration | None, what: str) -> int:

@@ -29,6 +29,12 @@ def to_seconds(duration: Duration, what: str) -> float:
     )
 
 
+def whole_ms(seconds: float) -> int:
+    """Never shorter than asked for."""
+    # Without the error of binary fractions: 1.1 seconds are 1100 ms.
+    return math.ceil(round(seconds * 1000, 6))
+
+
 def whole_seconds(seconds: float) -> int:
-    """For the wire, which counts in seconds: never shorter than asked for."""
+    """For fields that count in seconds: never shorter than asked for."""
     return math.ceil(seconds)

@@ -144,10 +144,10 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
 def _refusal(reply: Reply) -> CodeqError:
     code = reply.headers.get("codeq-error") or _code_of(reply.status)
     try:
-        message = str(json.loads(reply.body)["error"])
+        said = json.loads(reply.body)
+        return CodeqError(code, str(said["error"]), task_id=said.get("taskId"))
     except (ValueError, KeyError, TypeError):
-        message = f"the server answered with status {reply.status}"
-    return CodeqError(code, message)
+        return CodeqError(code, f"the server answered with status {reply.status}")
 
 
 def _code_of(status: int) -> str:

@@ -237,7 +237,7 @@ class HttpWorkerSession(HttpSession):
             parts = range(0, len(results), _BATCH_MAX)
             await asyncio.gather(*(self._submit(results[at : at + _BATCH_MAX]) for at in parts))
         elif case == "nack":
-            body = {"delaySeconds": value.delay_seconds, "reason": value.reason}
+            body = {"delaySeconds": value.delay_ms / 1000, "reason": value.reason}
             answer, ack = await self._tell(value, "nack", body)
             nack = worker.NackAck(**ack, dlq=answer.get("status") == "dlq")
             self._replies.put_nowait(worker.ServerEvent(nack_ack=nack))
@@ -351,10 +351,11 @@ class HttpProducerSession(HttpSession):
         elif case == "create":
             await self._create([value])
         elif case == "create_batch":
-            groups: dict[tuple[str, str], list[producer.CreateTask]] = {}
+            groups: dict[tuple[str, str, str], list[producer.CreateTask]] = {}
             for task in value.tasks:
-                groups.setdefault((task.trace_parent, task.trace_state), []).append(task)
-            # A request has one trace context and a limited number of tasks.
+                of = (task.trace_parent, task.trace_state, task.idempotency_mode)
+                groups.setdefault(of, []).append(task)
+            # A request has one trace context, one idempotency mode and a limited number of tasks.
             await asyncio.gather(
                 *(
                     self._create(group[at : at + _BATCH_MAX])
@@ -370,6 +371,8 @@ class HttpProducerSession(HttpSession):
         headers = {"traceparent": first.trace_parent} if first.trace_parent else {}
         if first.trace_state:
             headers["tracestate"] = first.trace_state
+        if first.idempotency_mode:
+            headers["codeq-idempotency-mode"] = first.idempotency_mode
         body = b'{"tasks":[' + b",".join(map(_creation_of, tasks)) + b"]}"
         try:
             answers = (await self._ask("POST", "/tasks/batch", body, headers))["results"]
@@ -419,7 +422,7 @@ def _creation_of(task: producer.CreateTask) -> bytes:
         "webhook": task.webhook,
         "maxAttempts": task.max_attempts,
         "idempotencyKey": task.idempotency_key,
-        "delaySeconds": task.delay_seconds,
+        "delaySeconds": task.delay_ms / 1000,
     }
     if task.HasField("run_at"):
         fields["runAt"] = task.run_at.ToJsonString()
@@ -429,6 +432,14 @@ def _creation_of(task: producer.CreateTask) -> bytes:
         fields["timeoutSeconds"] = task.timeout_seconds
     if task.ttl_seconds:
         fields["ttlSeconds"] = task.ttl_seconds
+    if task.unique_key:
+        fields["unique"] = {
+            "key": task.unique_key,
+            "while": task.unique_while,
+            "on": task.unique_on,
+            "for": task.unique_for,
+            "maxWait": task.unique_max_wait,
+        }
     return json.dumps(fields).encode()[:-1] + b',"payload":' + task.payload + b"}"
 
 

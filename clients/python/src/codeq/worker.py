@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .context import Context, current_trace
-from .durations import Duration, to_seconds, whole_seconds
+from .durations import Duration, to_seconds, whole_ms
 from .errors import CodeqError, Permanent, RetryIn
 from .shapes import dump_output
 from .worker_core import HAND_BACK, Attempt, Outcome, Settled, WorkerCore, WorkerEvents
@@ -285,8 +285,9 @@ class Worker:
             text = f"{text} (retry delay failed: {broken!r})"[:_TEXT_CHARS_MAX]
         if delay is None:
             return Outcome("retry", text=text)
-        seconds = max(1, min(whole_seconds(delay), _DELAY_SECONDS_MAX))
-        return Outcome("retry", text=text, delay_seconds=seconds)
+        # Zero would leave it to the policy of the server.
+        delay_ms = max(1, min(whole_ms(delay), 1000 * _DELAY_SECONDS_MAX))
+        return Outcome("retry", text=text, delay_ms=delay_ms)
 
 
 def _text_of(error: BaseException) -> str:

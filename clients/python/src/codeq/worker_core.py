@@ -52,7 +52,7 @@ class Outcome:
     kind: Literal["completed", "failed", "retry", "hand_back"]
     result: bytes = b""
     text: str = ""
-    delay_seconds: int = 0
+    delay_ms: int = 0
 
 
 HAND_BACK = Outcome("hand_back")
@@ -418,7 +418,7 @@ class WorkerCore:
                 nack = worker.Nack(
                     task_id=task_id,
                     lease_token=lease_token,
-                    delay_seconds=outcome.delay_seconds,
+                    delay_ms=outcome.delay_ms,
                     reason=outcome.text,
                 )
                 self._connection.send(worker.WorkerEvent(nack=nack))

@@ -9,7 +9,6 @@ import {
   api,
   codeIn,
   type Endpoint,
-  errorIn,
   Failover,
   ForeignAnswerError,
   type Given,
@@ -23,6 +22,7 @@ import {
   redirectProblem,
   requestOf,
   type ServerSentEvent,
+  textIn,
 } from "@codeq/client/command-line";
 import type { Clock } from "@codeq/server/command-line";
 import { CliError } from "../cli-error.ts";
@@ -37,6 +37,7 @@ interface RequestOptions {
   /** How long the server may hold the request before it answers. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export class ApiClient {
@@ -156,10 +157,11 @@ export class ApiClient {
 
   async #send(
     { method, path, body }: ApiRequest,
-    { waitMs = 0, signal }: RequestOptions,
+    { waitMs = 0, signal, headers: more = {} }: RequestOptions,
     token: Sourced<string> | undefined,
   ): Promise<Reply> {
-    const request = { method, path, headers: this.#headers(token), body, waitMs, signal };
+    const headers = { ...this.#headers(token), ...more };
+    const request = { method, path, headers, body, waitMs, signal };
     try {
       return await this.#servers.ask(request, (core) => core.send(request));
     } catch (error) {
@@ -210,7 +212,7 @@ const startOne =
 
 /** The `error` of an answer, or its text when it is something else. */
 export function messageIn(text: string): string {
-  return errorIn(text) ?? text.trim().slice(0, 200);
+  return textIn(text, "error") ?? text.trim().slice(0, 200);
 }
 
 function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliError {

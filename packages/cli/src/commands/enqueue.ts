@@ -28,8 +28,10 @@ export async function run(call: Call): Promise<number | undefined> {
   const payload = await readPayload(call, call.word(1) || "{}", options.has("text"));
   const api = await call.api();
   const body = withPayload(fields, payload);
-  const { text: answer, value: task, headers } = await api.call("POST /tasks", { body });
-  const isKnown = headers.get("idempotent-replayed") === "true";
+  const mode = options.text("key-mode");
+  const asked = mode === undefined ? {} : { headers: { "codeq-idempotency-mode": mode } };
+  const { text: answer, value: task, headers } = await api.call("POST /tasks", { body }, asked);
+  const isKnown = headers.get("idempotent-replayed") === "true" || task.deduplicated === true;
   const enqueued = `${isKnown ? "already enqueued" : "enqueued"} ${task.id}`;
   if (!options.has("wait")) {
     call.answer(answer, enqueued);

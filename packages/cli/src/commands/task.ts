@@ -14,10 +14,18 @@ import { localMoment } from "../terminal/units.ts";
 
 export async function show(call: Call): Promise<void> {
   const isGo = call.row.group === "go";
+  if (!isGo && call.options.has("by-key")) {
+    const of = { params: { key: call.word(0) } };
+    return tell(call, ["GET /tasks/by-key/:key", of], (task) => linesOf(call, task));
+  }
   const consistency = !isGo && call.options.has("local") ? "local" : undefined;
   const given = { params: await taskOf(call), query: { consistency } } as const;
   const { text, value } = await ask(call, "GET /tasks/:id", given);
-  call.print(call.json || isGo ? text : taskLines(value, call.style).join("\n"));
+  call.print(call.json || isGo ? text : linesOf(call, value));
+}
+
+function linesOf({ style }: Call, task: Parameters<typeof taskLines>[0]): string {
+  return taskLines(task, style).join("\n");
 }
 
 export function cancel(call: Call): Promise<void> {

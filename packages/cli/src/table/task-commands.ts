@@ -63,6 +63,12 @@ export const taskCommands: readonly CommandRow[] = [
       },
       { name: "key", value: "key", about: "Idempotency key; the same key creates no second task." },
       {
+        name: "key-mode",
+        value: "mode",
+        choices: ["strict", "first"],
+        about: "If the key has a task with another payload: refuse, or give that task.",
+      },
+      {
         name: "unique",
         value: "key",
         about: "Unique key; one task at a time has it in the queue.",
@@ -71,6 +77,22 @@ export const taskCommands: readonly CommandRow[] = [
         name: "unique-on",
         value: "action",
         about: "If a task has the key: return (default), refuse, replace, latest or cancel.",
+      },
+      {
+        name: "unique-while",
+        value: "place",
+        choices: ["unfinished", "waiting"],
+        about: "Until when a task has the key: until it has ended, or until a worker begins it.",
+      },
+      {
+        name: "unique-for",
+        value: "time",
+        about: "Hold the key for at least this time, also when the task ends before.",
+      },
+      {
+        name: "unique-max-wait",
+        value: "time",
+        about: "How long later calls may put off the task.",
       },
       {
         name: "lane",
@@ -111,6 +133,7 @@ export const taskCommands: readonly CommandRow[] = [
     about: "Shows a task.",
     arguments: [id],
     options: [
+      { name: "by-key", about: "The argument is the idempotency key of the task." },
       {
         name: "local",
         about: "In a cluster, show the copy of the node that is asked; it may be a moment old.",

@@ -53,6 +53,8 @@ const longestPauseMs = 5_000;
 
 interface Creation {
   readonly body: string;
+  /** Empty for that of the server. */
+  readonly mode: string;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }
@@ -126,6 +128,13 @@ export class FetchClient {
     return runs;
   }
 
+  /** A task that was enqueued before, by its idempotency key; rejects with `not_found` or `task_deleted`. */
+  async runByKey<Input, Output>(task: TaskType<Input, Output>, key: string): Promise<Run<Output>> {
+    const ask: AskApi = (request) => this.#ask(request);
+    const { id } = await call(ask, "GET /tasks/by-key/:key", { params: { key } });
+    return this.run(task, id);
+  }
+
   /** A task that was enqueued before, by its id. */
   run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output> {
     const ask: AskApi = (request) => this.#ask(request);
@@ -146,8 +155,13 @@ export class FetchClient {
 
   async #create(creations: readonly Creation[]): Promise<readonly Created[]> {
     const requests: Promise<readonly Created[]>[] = [];
-    for (let at = 0; at < creations.length; at += batchMax) {
-      requests.push(this.#createBatch(creations.slice(at, at + batchMax)));
+    for (let at = 0; at < creations.length; ) {
+      // A request has one idempotency mode.
+      const next = creations.slice(at, at + batchMax);
+      const other = next.findIndex(({ mode }) => mode !== next[0]?.mode);
+      const batch = other < 0 ? next : next.slice(0, other);
+      requests.push(this.#createBatch(batch));
+      at += batch.length;
     }
     return (await Promise.all(requests)).flat();
   }
@@ -156,10 +170,11 @@ export class FetchClient {
     const created: Created[] = [];
     let open = creations.map((_, index) => index);
     const timeoutMs = Math.min(...creations.map((each) => each.timeoutMs));
-    const [{ signal } = { signal: undefined }] = creations;
+    const [{ signal, mode } = { signal: undefined, mode: "" }] = creations;
+    const headers: Record<string, string> = mode === "" ? {} : { "codeq-idempotency-mode": mode };
     const again = this.#again(timeoutMs, signal);
     do {
-      const ask: AskApi = (request) => this.#ask({ ...request, signal });
+      const ask: AskApi = (request) => this.#ask({ ...request, headers, signal });
       const body = `{"tasks":[${open.map((index) => creations[index]?.body).join(",")}]}`;
       const results: readonly (Item | CodeqError)[] = await call(ask, "POST /tasks/batch", {
         body,
@@ -274,7 +289,8 @@ async function creationOf(
   const { timeout, signal } = options;
   const timeoutMs = timeout === undefined ? enqueueTimeoutMs : toMs(timeout, "timeout");
   signal?.throwIfAborted();
-  return { body: itemOf(fields, payload), timeoutMs, signal };
+  const { idempotencyMode: mode } = fields;
+  return { body: itemOf(fields, payload), mode, timeoutMs, signal };
 }
 
 function createdOf(result: Item | CodeqError | undefined): Created {

@@ -6,13 +6,13 @@ import {
   type CoreOptions,
   type CoreRequest,
   codeIn,
-  errorIn,
   ForeignAnswerError,
   HttpCore,
   NoAnswerError,
   type Reply,
   redirectProblem,
   type ServerSentEvent,
+  textIn,
 } from "./http-core.ts";
 
 export interface HttpRequest {
@@ -142,8 +142,10 @@ function parse(text: string, url: URL): unknown {
 function refusalOf(reply: Reply, url: URL): CodeqError {
   const code = codeIn(reply) ?? codeOf(reply.status);
   const who = code === "not_codeq" ? `${notCodeq(url)}:` : "the server answered with";
-  const why = redirectProblem(reply) ?? errorIn(reply.text);
-  return new CodeqError(code, why ?? `${who} status ${reply.status}`);
+  const why = redirectProblem(reply) ?? textIn(reply.text, "error");
+  const taskId = textIn(reply.text, "taskId");
+  const details = taskId === undefined ? {} : { taskId };
+  return new CodeqError(code, why ?? `${who} status ${reply.status}`, details);
 }
 
 function notCodeq({ origin, pathname }: URL): string {

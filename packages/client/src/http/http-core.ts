@@ -211,11 +211,11 @@ export function codeIn({ headers }: Pick<Reply, "headers">): string | undefined 
   return headers.get("codeq-error") ?? undefined;
 }
 
-/** The `error` of an answer; undefined when the answer is not one of the API. */
-export function errorIn(text: string): string | undefined {
+/** A field of a refusal; undefined when the answer is not one of the API. */
+export function textIn(text: string, name: "error" | "taskId"): string | undefined {
   try {
-    const { error } = JSON.parse(text) as { error?: unknown };
-    return typeof error === "string" ? error : undefined;
+    const { [name]: value } = JSON.parse(text) as { error?: unknown; taskId?: unknown };
+    return typeof value === "string" ? value : undefined;
   } catch {
     // Of something in between.
     return undefined;

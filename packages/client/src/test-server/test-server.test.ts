@@ -361,6 +361,18 @@ test("files of a handler belong to the result, and the producer reads them", asy
   await worker.close();
 });
 
+test("a task is found by its idempotency key, and after its deletion the error names it", async () => {
+  await using server = await testServer();
+  const { client } = server;
+  const { id } = await client.enqueue(count, 1, { idempotencyKey: "a/1" });
+  client.worker(count.handle((n) => n + 1));
+  const run = await client.runByKey(count, "a/1");
+  assert.deepEqual([run.id, await run.result()], [id, 2]);
+  await assert.rejects(client.runByKey(count, "b"), { code: "not_found" });
+  await server.advance("3d");
+  await assert.rejects(client.runByKey(count, "a/1"), { code: "task_deleted", taskId: id });
+});
+
 test("a year of firings takes no time, and handlers see what they run for", async () => {
   await using server = await testServer({ startAt: new Date(Date.UTC(2026, 0, 1)), shards: 2 });
   const seen: string[] = [];

@@ -20,11 +20,11 @@ export type { ServerSentEvent } from "../../http/http-core.ts";
 export {
   type CoreRequest,
   codeIn,
-  errorIn,
   ForeignAnswerError,
   HttpCore,
   NoAnswerError,
   type Reply,
   redirectProblem,
+  textIn,
 } from "../../http/http-core.ts";
 export { httpsFetch } from "../../http/https-fetch.ts";
