@@ -664,6 +664,12 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: noBatch,
   },
+  "POST /v1/codeq/admin/batches/:id/seal": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/batches/nightly/seal",
+    ok: 200,
+    foreign: noBatch,
+  },
   "POST /v1/codeq/admin/batches/:id/cancel": {
     access: "admin",
     path: () => "/v1/codeq/admin/batches/nightly/cancel",

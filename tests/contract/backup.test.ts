@@ -106,6 +106,26 @@ test("schedules are restored, fire nothing twice, and catch up", async (t) => {
   assert.ok(after.fired > before.fired);
 });
 
+test("a batch is restored as it was, and its callback waits for the same members", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  const put = { method: "PUT", caller: "producer-acme", body: { command: "report", payload: {} } };
+  assert.equal((await server.ask("/v1/codeq/batches/b1", put as never)).status, 201);
+  const members = [await server.create({ batchId: "b1" }), await server.create({ batchId: "b1" })];
+  await server.post("/batches/b1/seal", undefined, "producer-acme");
+  await server.complete((await server.claim()).id);
+  const before = (await server.get("/batches/b1")).json;
+  assert.deepEqual([before.phase, before.pending], ["sealed", 1]);
+  assert.equal((await backup(server, { name: "daily" })).status, 201);
+  const dataDir = join(await folder(), "data");
+  await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
+  const next = await opened(t, dataDir);
+  assert.deepEqual((await next.get("/batches/b1")).json, before);
+  const results = (await next.get("/batches/b1/results")).json.members;
+  assert.deepEqual(results.map(({ taskId }: { taskId: string }) => taskId).sort(), members.sort());
+  await next.complete((await next.claim()).id);
+  assert.equal((await next.claim({ commands: ["report"] })).id, before.callbackId);
+});
+
 test("a restore stops at a moment", async (t) => {
   const { server, backupDir } = await prepared(t);
   await backup(server, { name: "daily" });

@@ -1,8 +1,9 @@
 /** Batches over HTTP: the sentences of docs/guide/batches.md, each with a test. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { errors } from "@codeq/protocol";
-import { type Reply, type RunningServer, setup } from "./setup.ts";
+import { errors, limits } from "@codeq/protocol";
+import { openFeed } from "./feed-reader.ts";
+import { type Options, type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 const producer = "producer-acme";
 const report = { command: "render", payload: { report: 1 } };
@@ -258,4 +259,110 @@ test("a restart finds a batch as it was", async (t) => {
     listed.json.batches.map(({ id, phase }: { id: string; phase: string }) => [id, phase]),
     [["b1", "released"]],
   );
+});
+
+test("an operator seals a batch that its producer left open, and that is audited", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 0);
+  const denied = await server.post("/admin/batches/b1/seal", undefined, "viewer-acme");
+  assert.equal(denied.status, 403);
+  const sealed = await server.post("/admin/batches/b1/seal", undefined, "admin-acme");
+  assert.equal(sealed.json.phase, "released", sealed.text);
+  assert.equal((await server.claim({ commands: ["render"] })).id, callbackId);
+  const { json } = await server.get("/admin/audit?action=seal_any_batch", "admin-acme");
+  assert.deepEqual(
+    json.records.map(({ target, outcome }: Record<string, string>) => [target, outcome]),
+    [["b1", "ok"]],
+  );
+});
+
+test("a bulk job replays the failed members, and the callback waits for them again", async (t) => {
+  const server = await setup(t);
+  await opened(server, 3);
+  await change(server, "seal");
+  await finish(server, "FAILED");
+  await finish(server);
+  await finish(server, "FAILED");
+  assert.deepEqual(await counts(server), ["failed", 0, 1, 2, 0]);
+  assert.equal((await change(server, "seal")).json.phase, "failed", "it was sealed");
+  const body = { action: "replay", batch: "b1", place: "failure" };
+  const job = await server.post("/admin/jobs", body, "admin-acme");
+  assert.equal(job.status, 201, job.text);
+  await until(async () => {
+    await server.clock.advance(1000);
+    return (await read(server)).pending === 2;
+  });
+  assert.deepEqual(await counts(server), ["sealed", 2, 1, 0, 0]);
+  await finish(server);
+  await finish(server);
+  assert.deepEqual(await counts(server), ["released", 0, 3, 0, 0]);
+});
+
+test("the webhook of a batch is posted with the result of its callback, or why it did not run", async (t) => {
+  const posted: string[][] = [];
+  const post: NonNullable<Options["post"]> = (_, { status, error }) => {
+    posted.push([status, error]);
+    return Promise.resolve(200);
+  };
+  const server = await setup(t, { post });
+  const webhook = "http://a.example/hook";
+  await opened(server, 1, { webhook });
+  await change(server, "seal");
+  await finish(server, "FAILED");
+  await server.clock.advance(1);
+  await until(() => posted.length === 1);
+  const { id } = (await server.get("/admin/tasks?batch=b1", "admin-acme")).json.tasks[0];
+  await server.post(`/admin/tasks/${id}/replay`, undefined, "admin-acme");
+  await finish(server);
+  await finish(server, "COMPLETED", ["render"]);
+  await server.clock.advance(1);
+  await until(() => posted.length === 2);
+  assert.deepEqual(posted, [
+    ["FAILED", `BATCH_FAILED: 1 failed of 1; task ${id}: broken`],
+    ["COMPLETED", ""],
+  ]);
+});
+
+test("events name the batch, and metrics count what batches became", async (t) => {
+  const server = await setup(t);
+  const feed = await openFeed(server);
+  await opened(server, 1);
+  await change(server, "seal");
+  await finish(server);
+  const told = await feed.untilEvents(5);
+  assert.deepEqual(
+    told.map(({ event, command, batchId }) => [event, command, batchId]),
+    [
+      ["created", "render", "b1"],
+      ["created", "print", "b1"],
+      ["claimed", "print", "b1"],
+      ["completed", "print", "b1"],
+      ["promoted", "render", "b1"],
+    ],
+  );
+  feed.leave();
+  const became = (phase: string): Promise<number> =>
+    server.metric(`codeq_batches_total{phase="${phase}"}`);
+  assert.deepEqual(
+    await Promise.all(["open", "sealed", "released", "failed"].map(became)),
+    [1, 1, 1, 0],
+  );
+});
+
+test("a batch has 100,000 members, and one more is refused", { timeout: 120_000 }, async (t) => {
+  const server = await setup(t, { settings: { createBatchMax: 1000 } });
+  await opened(server, 0);
+  const { batchMembersMax } = limits;
+  const tasks = Array.from({ length: 1000 }, () => ({
+    command: "print",
+    payload: 1,
+    batchId: "b1",
+  }));
+  for (let added = 0; added < batchMembersMax; added += tasks.length) {
+    const reply = await server.post("/tasks/batch", { tasks }, producer);
+    assert.equal(reply.status, 200, reply.text.slice(0, 200));
+  }
+  assert.equal((await read(server)).total, batchMembersMax);
+  assert.deepEqual(await refusedWith(tryToAdd(server)), [409, "batch_full"]);
+  assert.equal((await change(server, "seal")).status, 200);
 });

@@ -359,3 +359,32 @@ test("S13: a token with scopes of ours creates with codeq:create only, and its c
     assert.equal((await create(await server.producer(token), { command }))["ok"], true, token);
   }
 });
+
+test("members of a batch come in the ordinary batch of tasks, and each refusal stands at its place", async (t) => {
+  const server = await setup(t);
+  const { api } = server;
+  const options = {
+    method: "PUT",
+    caller: "producer-acme",
+    body: { command: "report", payload: {} },
+  } as const;
+  assert.equal((await api.ask("/v1/codeq/batches/b1", options)).status, 201);
+  const call = await server.producer();
+  const of = (batchId: string) => ({ command: "render", payload: "{}", batchId });
+  const { createAckBatch } = await call.ask({
+    createBatch: { tasks: [of("b1"), of("none"), of("b1"), of("")] },
+  });
+  const oks = createAckBatch.acks.map(({ ok }: { ok: boolean }) => ok);
+  assert.deepEqual(oks, [true, false, true, true]);
+  assert.match(createAckBatch.acks[1].errorMessage, /^batch not found: create it with PUT/);
+  await api.post("/batches/b1/seal", undefined, "producer-acme");
+  const { json } = await api.get("/batches/b1");
+  assert.deepEqual([json.phase, json.total, json.pending], ["sealed", 2, 2]);
+  const worker = await server.worker();
+  const { task } = await worker.ask({
+    ready: { commands: ["render"], leaseSeconds: 60 },
+  });
+  assert.equal(task.task.batchId, "b1");
+  const late = await create(call, of("b1"));
+  assert.match(late["errorMessage"], /^the batch takes no more members: it was sealed/);
+});

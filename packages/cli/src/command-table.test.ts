@@ -44,6 +44,8 @@ const promised = [
   ...["schedules put", "schedules list", "schedules get", "schedules delete", "schedules next"],
   ...["schedules pause", "schedules resume", "schedules run", "schedules runs", "schedules why"],
   ...["schedules backfill"],
+  ...["batches create", "batches add", "batches seal", "batches list", "batches get"],
+  ...["batches members", "batches replay", "batches cancel"],
   ...["outbox relay", "outbox retry", "outbox sql", "outbox status"],
 ];
 

@@ -6,6 +6,7 @@ import type { CommandRow } from "./command.ts";
 import { goCommands } from "./go-compat/go-commands.ts";
 import { accessCommands } from "./table/access-commands.ts";
 import { agentCommands } from "./table/agent-commands.ts";
+import { batchCommands } from "./table/batch-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
 import { clusterCommands } from "./table/cluster-commands.ts";
 import { laneCommands } from "./table/lane-commands.ts";
@@ -22,6 +23,7 @@ export const commandTable: readonly CommandRow[] = [
   ...startCommands,
   ...taskCommands,
   ...agentCommands,
+  ...batchCommands,
   ...scheduleCommands,
   ...outboxCommands,
   ...repairCommands,

@@ -20,14 +20,17 @@ export async function call<K extends Key>(
 }
 
 type Query = Readonly<Record<string, string | number | undefined>>;
+/** What the path of a listing names. */
+type Params = Readonly<Record<string, string>>;
 
 /** Everything that a listing has, page after page. */
 export function pages<K extends Key>(
   ask: AskApi,
   key: K,
   query?: Query,
+  params?: Params,
 ): AsyncGenerator<ItemOf<K>, void, undefined> {
-  return itemsOf(eachPage(ask, key, query));
+  return itemsOf(eachPage(ask, key, query, params));
 }
 
 /** Not a part of `pages`, where the compiler would have to resolve the items of every endpoint. */
@@ -50,9 +53,10 @@ export async function* eachPage<K extends Key>(
   ask: AskApi,
   key: K,
   query: Query = {},
+  params: Params = {},
 ): AsyncGenerator<Page<ItemOf<K>>> {
   for (let after = query["after"] ?? ""; ; ) {
-    const given = [{ query: { ...query, after } }] as unknown as Giving<K>;
+    const given = [{ params, query: { ...query, after } }] as unknown as Giving<K>;
     const page = pageIn<ItemOf<K>>(await call(ask, key, ...given));
     yield page;
     if (page.next === undefined) return;

@@ -859,6 +859,8 @@ export interface RunEvent {
   readonly text?: string | undefined;
   /** Of `log`: what the worker wrote. */
   readonly lines?: readonly string[] | undefined;
+  /** The batch that the task is a member or the callback of. */
+  readonly batchId?: string | undefined;
   /** Of `created`: the schedule that created the task. */
   readonly scheduleId?: string | undefined;
   /** Of `created`: the nominal instant of the schedule. */

@@ -246,10 +246,11 @@ export class Client implements AsyncDisposable {
     members?: BatchItems<Inputs>,
   ): Promise<Batch<Output>> {
     const { id = this.#runtime.uniqueId().replaceAll(/[^A-Za-z0-9]/g, "0") } = options;
-    return createBatch(this, this.#api, { ...options, id }, members as never);
+    const isNamed = options.id !== undefined;
+    return createBatch(this, this.#api, { ...options, id, isNamed }, members as never);
   }
 
-  /** A batch that was created before, for example the batch of a handler: `client.batchById(ctx.batch.id)`. */
+  /** A batch that was created before, by its id. A handler has the batch of its task: `ctx.batch`. */
   batchById(id: string): BatchHandle {
     return batchOf(this, this.#api, id);
   }
@@ -307,6 +308,7 @@ export class Client implements AsyncDisposable {
       openSession: this.#transports.worker(),
       token,
       upload: (file) => uploadArtifact(this.#transports.api, token, file),
+      batchById: (id) => this.batchById(id),
       tracing: this.#tracing,
       handlers: handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]),
       middleware,

@@ -67,7 +67,14 @@ export type {
   WorkerExplanation,
 } from "./api-types.ts";
 export type { ArtifactContent, RunArtifact } from "./artifact.ts";
-export type { Batch, BatchHandle, BatchItems, BatchOptions } from "./batches/batch.ts";
+export type {
+  Batch,
+  BatchEnd,
+  BatchHandle,
+  BatchItems,
+  BatchOptions,
+  HandledBatch,
+} from "./batches/batch.ts";
 export {
   type Client,
   type ClientOptions,

@@ -244,6 +244,7 @@ const listsOf: Readonly<Record<string, string>> = {
     "the queue uses the settings of the server; codeq topics list shows the queues with a policy, codeq topics set makes one",
   job_not_found: "codeq jobs list shows the bulk jobs of the token's tenant",
   secret_not_found: "codeq webhooks secrets shows the secrets of the token's tenant",
+  batch_not_found: "codeq batches list shows those of the token's tenant",
   schedule_not_found: "codeq schedules list shows those of the token's tenant",
   artifact_not_found: "codeq artifacts list shows the files of a task",
   endpoint_not_found: "codeq webhooks endpoints shows the endpoints that fail",

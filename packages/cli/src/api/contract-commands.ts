@@ -48,6 +48,8 @@ interface Listing<Item> {
 
 interface PagedListing<Item> extends Listing<Item> {
   readonly query?: Readonly<Record<string, string | number | undefined>>;
+  /** What the path names. */
+  readonly params?: Readonly<Record<string, string>>;
   /** The number of entries to print; default: all. */
   readonly limit?: number;
   /** As JSON, each entry is a line of its own. */
@@ -58,12 +60,12 @@ interface PagedListing<Item> extends Listing<Item> {
 export async function showAll<K extends Key>(
   call: Call,
   key: K,
-  { columns, none, query = {}, limit, isLines = false }: PagedListing<ItemOf<K>>,
+  { columns, none, query = {}, params, limit, isLines = false }: PagedListing<ItemOf<K>>,
 ): Promise<void> {
   const size = Math.min(limit ?? pageLimit, limits.pageLimitMax);
   const found: ItemOf<K>[] = [];
   let last: Page<ItemOf<K>> = { name: "", items: [] };
-  for await (const page of eachPage(asker(call), key, { ...query, limit: size })) {
+  for await (const page of eachPage(asker(call), key, { ...query, limit: size }, params)) {
     found.push(...page.items);
     last = page;
     if (found.length >= (limit ?? Infinity)) break;

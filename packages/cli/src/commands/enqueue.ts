@@ -17,15 +17,27 @@ import { noResult, showResult, waitForResult } from "./result.ts";
 
 const waitMsDefault = 60_000;
 
-export async function run(call: Call): Promise<number | undefined> {
+export function run(call: Call): Promise<number | undefined> {
+  const batchId = call.options.text("batch");
+  return enqueue(call, { command: call.word(0), payload: call.word(1), batchId });
+}
+
+interface Wanted {
+  readonly command: string;
+  readonly payload: string;
+  readonly batchId: string | undefined;
+}
+
+/** Creates what the options say, also as members of a batch. */
+export async function enqueue(call: Call, wanted: Wanted): Promise<number | undefined> {
   const { options } = call;
-  const command = checkCommand(call.word(0));
-  const fields = { command, ...taskFields(options) };
+  const command = checkCommand(wanted.command);
+  const fields = { command, batchId: wanted.batchId, ...taskFields(options) };
   if (options.has("lines")) {
-    await enqueueLines(call, fields);
+    await enqueueLines(call, wanted.payload, fields);
     return undefined;
   }
-  const payload = await readPayload(call, call.word(1) || "{}", options.has("text"));
+  const payload = await readPayload(call, wanted.payload || "{}", options.has("text"));
   const api = await call.api();
   const body = withPayload(fields, payload);
   const mode = options.text("key-mode");
@@ -63,7 +75,11 @@ type Item = ItemOf<"POST /tasks/batch">;
  * and do not stop the others. A batch without an answer is sent again with the same idempotency keys, so a
  * broken connection creates no task twice.
  */
-async function enqueueLines(call: Call, fields: ReturnType<typeof taskFields>): Promise<void> {
+async function enqueueLines(
+  call: Call,
+  source: string,
+  fields: ReturnType<typeof taskFields>,
+): Promise<void> {
   const { clock, errors: output } = call.host;
   if (call.options.has("wait")) throw usageError("--lines and --wait cannot be combined");
   if (call.options.has("key"))
@@ -80,7 +96,7 @@ async function enqueueLines(call: Call, fields: ReturnType<typeof taskFields>): 
     size = 0;
     bar.set(outcomes.stored + outcomes.refused);
   };
-  for await (const { number, text } of readLines(call, call.word(1))) {
+  for await (const { number, text } of readLines(call, source)) {
     const payload = call.options.has("text") ? JSON.stringify(text) : text;
     if (!isJson(payload)) {
       outcomes.refuse(number, "not JSON");

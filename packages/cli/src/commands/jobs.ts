@@ -1,5 +1,5 @@
 /** `jobs` and `dlq redrive`: change all tasks that match a filter, at a limited rate. */
-import type { ItemOf } from "@codeq/client/command-line";
+import type { ItemOf, ReplyOf } from "@codeq/client/command-line";
 import { ask, type BodyOf, bodyOf, showList, tell } from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
@@ -72,11 +72,14 @@ async function begin(call: Call, given: JobBody): Promise<void> {
   }
   const dryRun = options.has("dry-run") ? true : undefined;
   const body = { ...wanted, ...given, all, dryRun };
-  return tell(call, ["POST /admin/jobs", { body }], (answer) =>
-    "id" in answer
-      ? `job ${answer.id} has begun; codeq jobs show ${answer.id} --watch follows it`
-      : `${answer.hasMore ? "at least " : ""}${counted(answer.matched, "task")} would be changed`,
-  );
+  return tell(call, ["POST /admin/jobs", { body }], sayBegun);
+}
+
+/** A job that has begun, or what it would change. */
+export function sayBegun(answer: ReplyOf<"POST /admin/jobs">): string {
+  return "id" in answer
+    ? `job ${answer.id} has begun; codeq jobs show ${answer.id} --watch follows it`
+    : `${answer.hasMore ? "at least " : ""}${counted(answer.matched, "task")} would be changed`;
 }
 
 function change(call: Call, verb: "pause" | "resume" | "abort"): Promise<void> {

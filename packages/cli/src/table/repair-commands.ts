@@ -7,6 +7,7 @@ import { commandsOf } from "./commands-of.ts";
 const places = [
   "ready",
   "delayed",
+  "held",
   "leased",
   "dead",
   "failed",
@@ -64,6 +65,7 @@ const filters: readonly OptionRow[] = [
     value: "id",
     about: "Only tasks of this schedule.",
   },
+  { name: "batch", sets: "batch", value: "id", about: "Only members of this batch." },
   {
     name: "created-after",
     sets: "createdAfter",

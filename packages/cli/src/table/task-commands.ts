@@ -100,6 +100,7 @@ export const taskCommands: readonly CommandRow[] = [
         about: "Lane of the queue, such as a customer; limits and fair shares apply to it.",
       },
       { name: "cost", value: "units", about: "Units of rates that the task takes; default: 1." },
+      { name: "batch", value: "id", about: "Open batch that the task becomes a member of." },
       { name: "webhook", value: "url", about: "URL that gets the result." },
       {
         name: "tag",

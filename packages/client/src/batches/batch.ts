@@ -1,5 +1,5 @@
 /** Many tasks and one callback, which the server holds until they have ended: `client.batch`. */
-import { type AskApi, call } from "../api-calls.ts";
+import { type AskApi, call, pages } from "../api-calls.ts";
 import type { BatchMember, BatchProgress } from "../api-types.ts";
 import type { EnqueueItem } from "../client.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
@@ -17,7 +17,10 @@ export interface BatchOptions<Input, Output> {
   readonly callback: TaskType<Input, Output>;
   /** The input of that task. */
   readonly input: NoInfer<Input>;
-  /** 1 to 128 characters; the same id and options again give the same batch. Default: a new id. */
+  /**
+   * 1 to 128 characters. The same call again gives the same batch with the same members, so a program that was interrupted
+   * calls again. Default: a new id.
+   */
   readonly id?: string | undefined;
   /**
    * `success` (default): the callback runs when every member succeeded, and becomes a dead letter when one did not.
@@ -68,6 +71,19 @@ export interface BatchHandle {
   cancel(): Promise<BatchProgress>;
 }
 
+/** How the members of a batch ended. */
+export interface BatchEnd {
+  readonly succeeded: number;
+  readonly failed: number;
+  readonly cancelled: number;
+}
+
+/** The batch of the task that a handler runs. */
+export interface HandledBatch extends BatchHandle {
+  /** Only for the callback: how the members ended. */
+  readonly ended?: BatchEnd | undefined;
+}
+
 /** A batch that was created here. */
 export interface Batch<Output> extends BatchHandle {
   /** The task that runs at the end; its result can be awaited at once. */
@@ -87,11 +103,19 @@ export interface BatchClient {
   run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output>;
 }
 
+type Members = readonly (readonly [TaskType<unknown, unknown>, unknown])[];
+
+type NamedOptions<Input, Output> = BatchOptions<Input, Output> & {
+  readonly id: string;
+  /** Whether the caller chose the id. */
+  readonly isNamed: boolean;
+};
+
 export async function createBatch<Input, Output>(
   client: BatchClient,
   api: AskApi,
-  { id, ...options }: BatchOptions<Input, Output> & { readonly id: string },
-  members: readonly (readonly [TaskType<unknown, unknown>, unknown])[] | undefined,
+  { id, isNamed, ...options }: NamedOptions<Input, Output>,
+  members: Members | undefined,
 ): Promise<Batch<Output>> {
   const { callback, input, on, failFast, openFor, webhook, tags } = options;
   const definition = definitionOf(callback);
@@ -106,10 +130,24 @@ export async function createBatch<Input, Output>(
   const { callbackId } = await call(api, "PUT /batches/:id", { params: { id }, body });
   const batch = { ...batchOf(client, api, id), callback: client.run(callback, callbackId) };
   if (members !== undefined) {
-    await Promise.all(members.map(([task, each]) => batch.add(task, each)));
+    await addAll(batch, members, isNamed);
     await batch.seal();
   }
   return batch;
+}
+
+/** With an id of the caller, the same call again adds nothing twice; without one, no caller can complete the batch. */
+async function addAll(batch: BatchHandle, members: Members, isNamed: boolean): Promise<void> {
+  const added = await Promise.allSettled(
+    members.map(([task, input], at) => {
+      return batch.add(task, input, isNamed ? { idempotencyKey: `${batch.id}:${at}` } : {});
+    }),
+  );
+  const refused = added.find((each) => each.status === "rejected");
+  if (refused === undefined) return;
+  // The refusal says more than that the batch could not be cancelled.
+  if (!isNamed) await batch.cancel().catch(() => {});
+  throw refused.reason;
 }
 
 /** Without what is undefined. */
@@ -137,14 +175,7 @@ export function batchOf(client: BatchClient, api: AskApi, id: string): BatchHand
     seal: () => call(api, "POST /batches/:id/seal", { params }),
     progress: () => call(api, "GET /batches/:id", { params }),
     cancel: () => call(api, "POST /batches/:id/cancel", { params }),
-    results: async function* ({ failed = false } = {}) {
-      for (let after = ""; ; ) {
-        const query = { after, failed: failed ? "true" : "false" };
-        const page = await call(api, "GET /batches/:id/results", { params, query } as never);
-        yield* page.members;
-        if (page.next === undefined) return;
-        after = page.next;
-      }
-    },
+    results: ({ failed = false } = {}) =>
+      pages(api, "GET /batches/:id/results", { failed: String(failed) }, params),
   };
 }

@@ -453,9 +453,10 @@ test("the callback of a batch runs when its members have ended, and reads their 
     half.handle((n) => ({ half: n / 2 })),
     total.handle(async (_, ctx) => {
       let sum = 0;
-      const batch = client.batchById(ctx.batch?.id ?? "");
+      const { batch } = ctx;
+      if (batch === undefined) throw new Error("no batch");
       for await (const { result } of batch.results()) sum += (result as { half: number }).half;
-      return { sum, succeeded: ctx.batch?.ended?.succeeded ?? 0 };
+      return { sum, succeeded: batch.ended?.succeeded ?? 0 };
     }),
   ]);
   const options = { callback: total, input: { of: "numbers" } };
@@ -472,4 +473,40 @@ test("the callback of a batch runs when its members have ended, and reads their 
   assert.equal((await open.progress()).phase, "open");
   assert.equal((await open.cancel()).phase, "cancelled");
   await assert.rejects(open.add(half, 5), { code: "batch_sealed" });
+});
+
+test("a member adds members to its batch, and a call with the same id adds nothing twice", async () => {
+  await using server = await testServer();
+  const { client } = server;
+  const step = task<number, number>("step");
+  const done = task<null, number>("done");
+  client.worker([
+    step.handle(async (n, { batch }) => {
+      if (n < 3) await batch?.add(step, n + 1, { idempotencyKey: `step ${n + 1}` });
+      else await batch?.seal();
+      return n;
+    }),
+    done.handle((_, { batch }) => batch?.ended?.succeeded ?? 0),
+  ]);
+  const open = await client.batch({ callback: done, input: null });
+  await open.add(step, 1);
+  await server.runUntilIdle();
+  assert.equal(await open.callback.result(), 3);
+  const options = { id: "nightly", callback: done, input: null };
+  const again = async () => client.batch(options, [[step, 3]]);
+  const [first, second] = [await again(), await again()];
+  assert.equal(first.callback.id, second.callback.id);
+  await server.runUntilIdle();
+  assert.equal((await (await again()).progress()).total, 1);
+});
+
+test("a batch without a name is cancelled when a member is refused", async () => {
+  await using server = await testServer();
+  const { client } = server;
+  const step = task<string, null>("step");
+  const done = task<null, null>("done");
+  const batch = client.batch({ callback: done, input: null }, [[step, "x".repeat(3e6)]]);
+  await assert.rejects(batch, { code: "payload_too_large" });
+  const [callback] = await server.enqueued(done);
+  assert.equal(callback?.status, "FAILED");
 });

@@ -2,6 +2,7 @@
 import { limits } from "@codeq/protocol";
 import type { Artifact } from "../api-types.ts";
 import type { UploadedFile } from "../artifact.ts";
+import type { BatchHandle } from "../batches/batch.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { eventBytesMax } from "../grpc/grpc-session.ts";
 import { JsonText, outputToJson } from "../json-text.ts";
@@ -17,9 +18,13 @@ interface AttemptParts {
   readonly tracing: Tracing;
   readonly onProgress: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
   readonly upload: Upload;
+  readonly batchById: BatchById;
   /** Whether errors are sent with their stacks. */
   readonly stacks: boolean;
 }
+
+/** Reaches a batch, for the handler of its tasks. */
+export type BatchById = (id: string) => BatchHandle;
 
 /** Stores a file of an attempt. */
 export type Upload = (file: Omit<UploadedFile, "worker">) => Promise<Artifact>;
@@ -129,7 +134,7 @@ class AttemptContext implements TaskContext {
   readonly #attempt: Attempt;
   #payload: { readonly value: unknown } | undefined;
 
-  constructor(attempt: Attempt, { onProgress, upload }: AttemptParts) {
+  constructor(attempt: Attempt, { onProgress, upload, batchById }: AttemptParts) {
     this.id = attempt.id;
     this.task = attempt.handler.definition.name;
     this.attempt = attempt.number;
@@ -139,7 +144,7 @@ class AttemptContext implements TaskContext {
     this.replayOf = attempt.task.replayOf;
     const { scheduleId: id, scheduledForMs } = attempt.task;
     this.schedule = id === "" ? undefined : { id, scheduledFor: new Date(Number(scheduledForMs)) };
-    this.batch = batchIn(attempt.task);
+    this.batch = batchIn(attempt.task, batchById);
     this.fencingToken = Number(attempt.leaseToken);
     this.trace = attempt.trace;
     this.progress = (fraction, note) => {
@@ -184,14 +189,15 @@ class AttemptContext implements TaskContext {
   }
 }
 
-function batchIn(of: Attempt["task"]): TaskContext["batch"] {
+function batchIn(of: Attempt["task"], batchById: BatchById): TaskContext["batch"] {
   if (of.batchId === "") return undefined;
-  if (!of.isBatchCallback) return { id: of.batchId };
+  const batch = batchById(of.batchId);
+  if (!of.isBatchCallback) return batch;
   const [succeeded, failed, cancelled] = [of.batchSucceeded, of.batchFailed, of.batchCancelled];
   const ended = {
     succeeded: Number(succeeded),
     failed: Number(failed),
     cancelled: Number(cancelled),
   };
-  return { id: of.batchId, ended };
+  return { ...batch, ended };
 }

@@ -1,6 +1,7 @@
 /** What a handler and the middleware around it know of the task that they run. */
 import type { Artifact } from "../api-types.ts";
 import type { ArtifactContent } from "../artifact.ts";
+import type { HandledBatch } from "../batches/batch.ts";
 import type { TraceContext } from "../trace-context.ts";
 
 /** The task that a handler runs: the second argument of every handler. */
@@ -27,19 +28,10 @@ export interface TaskContext {
   /** The schedule that created the task, and the instant that it was created for; undefined for other tasks. */
   readonly schedule: { readonly id: string; readonly scheduledFor: Date } | undefined;
   /**
-   * The batch that the task belongs to; undefined for other tasks. The callback of a batch has `ended`: how the
-   * members ended.
+   * The batch that the task belongs to; undefined for other tasks. A member adds members while the batch is open:
+   * `ctx.batch?.add(load, { from: 1000 }, { idempotencyKey: "rows-1000" })`. The key keeps a retry from adding twice.
    */
-  readonly batch:
-    | {
-        readonly id: string;
-        readonly ended?: {
-          readonly succeeded: number;
-          readonly failed: number;
-          readonly cancelled: number;
-        };
-      }
-    | undefined;
+  readonly batch: HandledBatch | undefined;
   /** 0 to 9, as it was enqueued. */
   readonly priority: number;
   /** When the server took the task, by its clock. */

@@ -25,7 +25,7 @@ import { Leases } from "./leases.ts";
 import { type Ack, Outbox, type Settlement } from "./outbox.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
 import type { Reports } from "./reports.ts";
-import { type AttemptEnd, runAttempt, type Upload } from "./run-attempt.ts";
+import { type AttemptEnd, type BatchById, runAttempt, type Upload } from "./run-attempt.ts";
 import type { Middleware } from "./task-context.ts";
 import type { CloseOptions, Worker } from "./worker-options.ts";
 
@@ -53,6 +53,7 @@ interface WorkerParts {
   readonly stacks: boolean;
   readonly reports: Reports;
   readonly upload: (file: UploadedFile) => Promise<Artifact>;
+  readonly batchById: BatchById;
 }
 
 interface Limit {
@@ -347,13 +348,11 @@ export class TaskWorker implements Worker {
     attempt.state = "running";
     const limit = this.#limitOf(attempt);
     if (limit !== undefined) this.#limit(attempt, limit);
-    const { middleware, tracing, reports } = this.#parts;
+    const { middleware, tracing, reports, name: worker, stacks, batchById } = this.#parts;
     const onProgress = reports.progress;
-    const { name: worker, stacks } = this.#parts;
     const upload: Upload = (file) => this.#parts.upload({ ...file, worker });
-    void runAttempt(attempt, { middleware, tracing, onProgress, upload, stacks }).then((ended) =>
-      this.#ended(attempt, ended),
-    );
+    const parts = { middleware, tracing, onProgress, upload, batchById, stacks };
+    void runAttempt(attempt, parts).then((ended) => this.#ended(attempt, ended));
   }
 
   /** What ends first: the time that the handler gives itself, or what the producer leaves the attempt. */

@@ -172,6 +172,14 @@ export const batches = endpoints({
     summary: "Get a batch of the tenant",
     ...one,
   },
+  sealAnyBatch: {
+    key: "POST /admin/batches/:id/seal",
+    access: "admin",
+    summary: "Seal a batch of the tenant",
+    about: "For a batch that its producer left open.",
+    ...one,
+    refusals: ofChange,
+  },
   cancelAnyBatch: {
     key: "POST /admin/batches/:id/cancel",
     access: "admin",

@@ -51,6 +51,7 @@ export const TaskEvent = object(
     percent: whole("Of `progress`: how far the work has come, from 0 to 100.", optional),
     text: text("Of `progress`: what is being done.", optional),
     lines: list(text(), "Of `log`: what the worker wrote.", optional),
+    batchId: text("The batch that the task is a member or the callback of.", optional),
     scheduleId: text("Of `created`: the schedule that created the task.", optional),
     scheduledFor: instant("Of `created`: the nominal instant of the schedule.", optional),
   },

@@ -1,7 +1,7 @@
 /** Reads the values of broker, engine, limiter, streams, listeners and process at each scrape. */
 import { createHistogram } from "node:perf_hooks";
 import type { EngineState } from "@codeq/engine";
-import { queueOf, uniqueOutcomes } from "@codeq/queue";
+import { batchPhases, queueOf, uniqueOutcomes } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
 import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
 import { rateScopes } from "../config/rate-limit-settings.ts";
@@ -111,6 +111,7 @@ export function collectBrokerMetrics(metrics: Metrics, broker: ShardBroker, cloc
     [broker.claims.waiting.size, "claim"],
     [broker.results.size, "result"],
   ]);
+  metrics.batches.collect(() => batchPhases.map((phase) => [broker.batches.became[phase], phase]));
   metrics.uniqueRequests.collect(() =>
     uniqueOutcomes.map((outcome) => [broker.uniqueRequests[outcome], outcome]),
   );

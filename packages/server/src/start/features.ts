@@ -21,6 +21,7 @@ import {
   listBatches,
   listBatchResults,
   putBatch,
+  sealAnyBatch,
   sealBatch,
 } from "../features/batches/operations.ts";
 import {
@@ -159,6 +160,7 @@ export const operations = {
   listBatchResults,
   listBatches,
   getAnyBatch,
+  sealAnyBatch,
   cancelAnyBatch,
   listAudit,
   watchEvents,

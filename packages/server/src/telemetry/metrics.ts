@@ -4,7 +4,7 @@
  * Users choose the commands, so at most `commandsMax` of them have their own series.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
-import { skipReasons, uniqueOutcomes } from "@codeq/queue";
+import { batchPhases, skipReasons, uniqueOutcomes } from "@codeq/queue";
 import {
   type Counter,
   createSeries,
@@ -106,6 +106,12 @@ export const metricTable = {
     type: "counter",
     help: "Requests with a unique key: a task was created, or queued behind the running task with the key; the waiting task was replaced; the task with the key was returned; the request was refused.",
     labels: [{ name: "outcome", values: uniqueOutcomes }],
+  },
+  batches: {
+    name: "codeq_batches_total",
+    type: "counter",
+    help: "Batches that became open, sealed, released, failed, cancelled or expired. A batch whose failed member is replayed is sealed again.",
+    labels: [{ name: "phase", values: batchPhases }],
   },
   webhookDeliveries: {
     name: "codeq_webhook_deliveries_total",

@@ -10,6 +10,7 @@
 import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
 import {
+  type BatchPhase,
   type BatchState,
   batchError,
   type Change,
@@ -75,6 +76,8 @@ export interface FoundMembers {
 interface Entry extends BatchOf {
   readonly record: BatchRecord;
   state: BatchState;
+  /** The phase when its state was last written. */
+  writtenPhase: BatchPhase | undefined;
   /** Where the index of moments has it. */
   dueMs: number | undefined;
 }
@@ -110,6 +113,15 @@ export function isOfBatch({ before, after }: Change): boolean {
 export class Batches {
   /** Called with the moment at which a batch expires or has something left to do. */
   onDue: (dueMs: number) => void = () => {};
+  /** Since the start, how many batches came to each phase. */
+  readonly became: Record<BatchPhase, number> = {
+    open: 0,
+    sealed: 0,
+    released: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+  };
   readonly #parts: BatchesParts;
   readonly #cache: Map<string, Entry> = new Map();
   /** How far the members of a batch were looked at; begins again after a restart. */
@@ -157,7 +169,13 @@ export class Batches {
       openUntilMs: createdMs + options.openSeconds * 1000,
       asked,
     };
-    const entry: Entry = { ...of, record, state: newBatchState, dueMs: undefined };
+    const entry: Entry = {
+      ...of,
+      record,
+      state: newBatchState,
+      writtenPhase: undefined,
+      dueMs: undefined,
+    };
     this.#keep(entry);
     await apply([callback], [entry], [writeOfBatch(of, record)]);
     return { ok: true, batch: this.#shown(entry), isNew: true };
@@ -205,7 +223,7 @@ export class Batches {
   seal(of: BatchOf): Promise<ChangedBatch> {
     return this.#change(
       of,
-      ({ phase }) => phase === "sealed" || phase === "released",
+      ({ phase }) => phase === "sealed" || phase === "released" || phase === "failed",
       (entry) => {
         if (entry.state.phase !== "open") return undefined;
         entry.state = { ...entry.state, phase: "sealed" };
@@ -280,6 +298,9 @@ export class Batches {
     for (const entry of entries) {
       if (again.has(entry)) this.#holdAgain(entry, changes);
       this.#decide(entry, changes);
+      const { phase } = entry.state;
+      if (phase !== entry.writtenPhase) this.became[phase] += 1;
+      entry.writtenPhase = phase;
       writes.push(writeOfBatchState(entry, entry.state), ...this.#plan(entry));
     }
     return { changes, writes };
@@ -405,7 +426,8 @@ export class Batches {
     const stored = this.#parts.store.batch(of);
     if (stored === undefined) return undefined;
     const { tenantId, id } = of;
-    const entry: Entry = { tenantId, id, ...stored, dueMs: undefined };
+    const writtenPhase = stored.state.phase;
+    const entry: Entry = { tenantId, id, ...stored, writtenPhase, dueMs: undefined };
     entry.dueMs = dueMsOf(entry);
     this.#keep(entry);
     return entry;

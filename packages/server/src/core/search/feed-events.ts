@@ -100,11 +100,11 @@ function reasonOf({ reason }: Change): { reason?: string } {
 }
 
 type AlwaysSaid = "atMs" | "tenantId" | "taskId" | "command" | "priority" | "attempt";
-type About = Pick<TaskEvent, AlwaysSaid | "tags">;
+type About = Pick<TaskEvent, AlwaysSaid | "tags" | "batchId">;
 
 /** The fields of every event. */
 function about(task: Task): About {
-  const { id, tenantId, command, priority, attempts, updatedMs, extras } = task;
+  const { id, tenantId, command, priority, attempts, updatedMs, extras, batch } = task;
   return {
     atMs: updatedMs,
     tenantId,
@@ -113,6 +113,7 @@ function about(task: Task): About {
     priority,
     attempt: attempts + 1,
     ...(extras === undefined || extras.tags.length === 0 ? {} : { tags: extras.tags }),
+    ...(batch === undefined ? {} : { batchId: batch.id }),
   };
 }
 

@@ -104,6 +104,12 @@ export const getAnyBatch = bind(api.batches.getAnyBatch, {
   audit: { of: "other tenants", target },
 });
 
+export const sealAnyBatch = bind(api.batches.sealAnyBatch, {
+  rate: { scope: "admin", operation: "tasks" },
+  run: (server, call, of) => changed(server, call, of, "seal"),
+  audit: { of: "all", target },
+});
+
 export const cancelAnyBatch = bind(api.batches.cancelAnyBatch, {
   rate: { scope: "admin", operation: "tasks" },
   run: (server, call, of) => changed(server, call, of, "cancel"),
