@@ -54,6 +54,21 @@ test("queues: the refusal of one queue too many says what to do", onlyWith.queue
   assert.equal((await server.post("/tasks", task, "producer-acme")).status, 202);
 });
 
+test("queues: each shard has no more than the quota, and other tenants are not concerned", async (t) => {
+  const server = await setup(t, quota({ queues: 2 }));
+  const { shards } = server.config;
+  const accepted = new Set<string>();
+  for (let n = 0; n < 12; n += 1) {
+    const command = `queue-${n}`;
+    const { status, json } = await server.post("/tasks", { command, payload: {} }, "producer-acme");
+    if (status === 202) accepted.add(command);
+    else assert.deepEqual([status, json.quota, json.limit, json.current], [429, "queues", 2, 2]);
+    const other = await server.post("/tasks", { command, payload: {} }, "producer-globex");
+    assert.equal(other.status, 202);
+  }
+  assert.ok(accepted.size >= 2 && accepted.size <= 2 * shards, `${accepted.size} queues`);
+});
+
 test("a batch is taken as far as the quota goes, each item telling for itself", async (t) => {
   const server = await setup(t, quota({ pendingTasks: 2 }));
   const batch = (count: number) =>

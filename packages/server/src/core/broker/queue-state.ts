@@ -2,8 +2,10 @@
  * The in-memory state of one queue, of one tenant, and of all of them: exact counts, the head of every
  * priority, and waiting claims. Queues without tasks and waiting claims are dropped when there are many.
  */
+import { limits } from "@codeq/protocol";
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import { type Rankable, type Ranked, ReadyOrder } from "../ready-order.ts";
 import { type Counts, noCounts } from "../records/counts.ts";
 import { lanesPolicyOf, rateOf } from "../records/lane-policy.ts";
 import type { QueuePause } from "../records/pause-record.ts";
@@ -14,15 +16,16 @@ import { WaitList } from "./claims/wait-list.ts";
 import { QueueLanes } from "./lanes/queue-lanes.ts";
 import { ShardLanes } from "./lanes/shard-lanes.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "./queue-map.ts";
-import { type RankedQueue, ReadyOrder } from "./ready-order.ts";
 import { ReadyWindow } from "./ready-window.ts";
 
 /** Entries of all windows together; an entry behind the first few thousand of a window takes 24 bytes. */
 const allWindowsEntriesMax = 1_048_576;
 /** Entries that a window may always read, so that every queue makes progress however many there are. */
 const refillRoomMin = 16;
+/** Sequence numbers are smaller than this; all priorities times this are exact numbers. */
+const seqEnd = 2 ** 49;
 
-export class QueueState implements WaitingQueue {
+export class QueueState implements WaitingQueue, Rankable<QueueState> {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly tenant: TenantState;
@@ -55,8 +58,7 @@ export class QueueState implements WaitingQueue {
   delayedCoveredTo: Position | undefined = everything;
   /** The refills under way, by priority. */
   readonly refills: (Promise<void> | undefined)[] = [];
-  /** Its place in the order of the tenant's queues. */
-  entry: RankedQueue | undefined;
+  entry: Ranked<QueueState> | undefined;
 
   constructor(flow: QueueFlow, tenant: TenantState) {
     this.name = flow.name;
@@ -112,6 +114,15 @@ export class QueueState implements WaitingQueue {
     return 31 - Math.clz32((this.#readyBits | this.#laneBits) & this.#claimable);
   }
 
+  /** Highest priority first, then the oldest task. */
+  get rank(): number | undefined {
+    const { topPriority } = this;
+    if (topPriority < 0) return undefined;
+    // Tasks on disk may be older than all tasks in memory.
+    const seq = this.headSeq(topPriority) ?? 0;
+    return (limits.priorityMax - topPriority) * seqEnd + seq;
+  }
+
   get pause(): QueuePause | undefined {
     return this.#pause;
   }
@@ -160,18 +171,18 @@ export class QueueState implements WaitingQueue {
   offerLanes(priority: number, isOffered: boolean): void {
     if (isOffered) this.#laneBits |= 1 << priority;
     else this.#laneBits &= ~(1 << priority);
-    this.tenant.order?.note(this);
+    this.tenant.order.note(this);
   }
 
   #offer(): void {
     const isOpen = this.#pause === undefined && !this.#isWaiting && !this.isAtLimit;
     this.#claimable = isOpen ? -1 : 0;
-    this.tenant.order?.note(this);
+    this.tenant.order.note(this);
   }
 
   /** Another task is the oldest of a window, or none is. */
   headChanged(): void {
-    this.tenant.order?.note(this);
+    this.tenant.order.note(this);
   }
 
   addReady(priority: number, change: number): void {
@@ -182,7 +193,7 @@ export class QueueState implements WaitingQueue {
     else this.#readyBits &= ~(1 << priority);
     this.#readyTotal += change;
     this.tenant.pending += change;
-    this.tenant.order?.note(this);
+    this.tenant.order.note(this);
     this.#addTasks(change);
   }
 
@@ -251,15 +262,8 @@ export class TenantState extends TenantQueues<QueueState> {
   pending = 0;
   leased = 0;
   queuesWithTasks = 0;
-  /** The order of its queues for claims that take from any queue; made for the first such claim. */
-  order: ReadyOrder | undefined;
-
   /** The queues in the order in which a claim for any queue takes from them. */
-  inOrder(): ReadyOrder {
-    if (this.order?.isOutdated(this.queues.size)) this.order = undefined;
-    this.order ??= new ReadyOrder(this.queues.values());
-    return this.order;
-  }
+  readonly order: ReadyOrder<QueueState> = new ReadyOrder(() => this.queues.values());
 }
 
 export class Queues extends QueueMap<QueueState, TenantState> {

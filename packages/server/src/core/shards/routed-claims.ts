@@ -93,6 +93,7 @@ export class RoutedClaims {
     const hint = queue.hints[shard] as Hint;
     hint.ready = ready;
     hint.topPriority = topPriority;
+    queue.changed();
     this.onMoved?.(queue);
     if (ready > 0) this.#reported.add(queue);
     else this.queues.dropIfIdle(queue);
@@ -111,6 +112,7 @@ export class RoutedClaims {
     if (queue.leasedMax === Number.POSITIVE_INFINITY) queue.tenant.limitedQueues += 1;
     queue.leasedMax = max;
     queue.leased[shard] = leased;
+    queue.changed();
     this.onMoved?.(queue);
     this.#reported.add(queue);
   }
@@ -122,6 +124,7 @@ export class RoutedClaims {
     queue.tenant.limitedQueues -= 1;
     queue.leasedMax = Number.POSITIVE_INFINITY;
     queue.leased.fill(0);
+    queue.changed();
     this.#reported.add(queue);
     this.serveReported();
   }
@@ -161,7 +164,10 @@ export class RoutedClaims {
   /** The shard is going to report everything again. */
   forget(shard: number): void {
     this.queues.forget(shard);
-    for (const queue of this.queues.all()) queue.leased[shard] = 0;
+    for (const queue of this.queues.all()) {
+      queue.leased[shard] = 0;
+      queue.changed();
+    }
   }
 
   /** The shard is gone; the claims that are with it fail next. */
@@ -176,6 +182,7 @@ export class RoutedClaims {
 
   #settle(shard: number, { queue, count }: AskedFor): void {
     (queue.hints[shard] as Hint).asked -= count;
+    queue.changed();
     this.#reported.add(queue);
     this.queues.dropIfIdle(queue);
   }
@@ -184,7 +191,10 @@ export class RoutedClaims {
     const tenant = this.queues.findTenant(tenantId);
     if (tenant === undefined || this.#parts.usage.quotas.leasesLeft(tenantId) === 0) return;
     tenant.isHeldBack = false;
-    for (const queue of [...tenant.queues.values()]) this.#serveQueue(queue);
+    for (const queue of [...tenant.queues.values()]) {
+      this.#serveQueue(queue);
+      if (tenant.isHeldBack) return;
+    }
   }
 
   #serveQueue(queue: RoutedQueue): void {
@@ -237,6 +247,7 @@ export class RoutedClaims {
     const queues = isLimited ? [pick.queue.name] : claim.queues;
     const hint = pick.queue.hints[pick.shard] as Hint;
     hint.asked += count;
+    pick.queue.changed();
     this.#turn = (pick.shard + 1) % shards.length;
     const request = { tenantId, workerId, queues, leaseMs, count, waitMs: 0 };
     this.#away.add(claim);
@@ -248,18 +259,19 @@ export class RoutedClaims {
 
   #best({ tenantId, queues }: Claim): Pick | undefined {
     const { shards, isOpen } = this.#parts;
-    const requested = this.queues.requested(tenantId, queues);
+    const tenant = this.queues.findTenant(tenantId);
+    const requested = queues?.flatMap((name) => tenant?.queues.get(name) ?? []);
     let best: Pick | undefined;
-    let priority = -1;
+    let bestRank = Number.POSITIVE_INFINITY;
     for (let step = 0; step < shards.length; step++) {
       const shard = (this.#turn + step) % shards.length;
       if (!isOpen(shard)) continue;
-      for (const queue of requested) {
-        const { ready, asked, topPriority } = queue.hints[shard] as Hint;
-        if (topPriority <= priority || ready <= asked || queue.leasesLeft <= 0) continue;
-        best = { queue, shard };
-        priority = topPriority;
-      }
+      const hint =
+        requested === undefined ? tenant?.orders[shard]?.first() : first(requested, shard);
+      const rank = hint?.rank;
+      if (hint === undefined || rank === undefined || rank >= bestRank) continue;
+      best = { queue: hint.queue, shard };
+      bestRank = rank;
     }
     return best;
   }
@@ -298,6 +310,20 @@ export class RoutedClaims {
       if (!this.#send(claim)) this.#waitAgain(claim);
     } else claim.refused(why);
   }
+}
+
+/** What a shard reported about the queue that comes first. */
+function first(queues: readonly RoutedQueue[], shard: number): Hint | undefined {
+  let best: Hint | undefined;
+  let bestRank = Number.POSITIVE_INFINITY;
+  for (const { hints } of queues) {
+    const hint = hints[shard] as Hint;
+    const rank = hint.rank ?? Number.POSITIVE_INFINITY;
+    if (rank >= bestRank) continue;
+    best = hint;
+    bestRank = rank;
+  }
+  return best;
 }
 
 function isTasks(given: readonly ClaimedTask[] | Refused): given is readonly ClaimedTask[] {

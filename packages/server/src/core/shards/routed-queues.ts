@@ -1,14 +1,27 @@
 /** What the router knows about queues: which shards report work, and which claims wait. */
+import { limits } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
 import { WaitList } from "../broker/claims/wait-list.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "../broker/queue-map.ts";
+import { type Rankable, type Ranked, ReadyOrder } from "../ready-order.ts";
 
 /** The last report of a shard about a queue, and how many tasks were asked for since. */
-export interface Hint {
-  ready: number;
+export class Hint implements Rankable<Hint> {
+  readonly queue: RoutedQueue;
+  ready = 0;
   /** -1 without ready tasks. */
-  topPriority: number;
-  asked: number;
+  topPriority = -1;
+  asked = 0;
+  entry: Ranked<Hint> | undefined;
+
+  constructor(queue: RoutedQueue) {
+    this.queue = queue;
+  }
+
+  get rank(): number | undefined {
+    const hasWork = this.topPriority >= 0 && this.ready > this.asked && this.queue.leasesLeft > 0;
+    return hasWork ? limits.priorityMax - this.topPriority : undefined;
+  }
 }
 
 export class RoutedQueue implements WaitingQueue {
@@ -27,7 +40,12 @@ export class RoutedQueue implements WaitingQueue {
     this.tenantId = tenantId;
     this.tenant = tenant;
     this.leased = Array.from({ length: shards }, () => 0);
-    this.hints = Array.from({ length: shards }, () => ({ ready: 0, topPriority: -1, asked: 0 }));
+    this.hints = Array.from({ length: shards }, () => new Hint(this));
+  }
+
+  /** To be called after a change of its hints or leases. */
+  changed(): void {
+    for (const [shard, hint] of this.hints.entries()) this.tenant.orders[shard]?.note(hint);
   }
 
   get readyTotal(): number {
@@ -68,20 +86,28 @@ export class RoutedQueue implements WaitingQueue {
 export class RoutedTenant extends TenantQueues<RoutedQueue> {
   /** How many of its queues may have only so many leases. */
   limitedQueues = 0;
+  /** By shard: the hints for claims that take from any queue. */
+  readonly orders: readonly ReadyOrder<Hint>[];
+
+  constructor(shards: number) {
+    super();
+    this.orders = Array.from(
+      { length: shards },
+      (_, shard) => new ReadyOrder(() => this.#hintsOf(shard)),
+    );
+  }
+
+  *#hintsOf(shard: number): Generator<Hint> {
+    for (const { hints } of this.queues.values()) yield hints[shard] as Hint;
+  }
 }
 
 export class RoutedQueues extends QueueMap<RoutedQueue, RoutedTenant> {
   constructor(shards: number) {
     super({
-      tenant: () => new RoutedTenant(),
+      tenant: () => new RoutedTenant(shards),
       queue: (name, tenantId, tenant) => new RoutedQueue(name, tenantId, tenant, shards),
     });
-  }
-
-  /** The queues with these names that are known, or all queues of the tenant. */
-  requested(tenantId: TenantId, names: readonly string[] | undefined): readonly RoutedQueue[] {
-    if (names === undefined) return [...this.ofTenant(tenantId)];
-    return names.flatMap((name) => this.find(tenantId, name) ?? []);
   }
 
   /** What the shard reported is void. */
@@ -90,6 +116,7 @@ export class RoutedQueues extends QueueMap<RoutedQueue, RoutedTenant> {
       const hint = queue.hints[shard] as Hint;
       hint.ready = 0;
       hint.topPriority = -1;
+      queue.changed();
       this.dropIfIdle(queue);
     }
   }

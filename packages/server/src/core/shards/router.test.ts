@@ -18,6 +18,7 @@ import {
 import { HeldWays, localWay, ShardedWorld } from "../../../test/queue-worlds.ts";
 import { noQuotas, type Quotas, type TenantQuota } from "../../config/quotas.ts";
 import type { TopicPolicy } from "../records/topic-record.ts";
+import { Hint } from "./routed-queues.ts";
 import { shardOf, shardOfKey } from "./shard-of.ts";
 
 const minuteMs = 60_000;
@@ -456,6 +457,35 @@ test("a claim for several queues stands in all of them, however many others are 
       assert.equal((await world.done(waiting)).length, 1, `claim ${at}`);
     }
   }
+});
+
+test("a claim for any queue looks at few of many queues", async (t) => {
+  await using world = await ShardedWorld.open(3, localWay);
+  const { broker } = world;
+  const names = Array.from({ length: 2000 }, (_, n) => `q${n}`);
+  await Promise.all(names.map((command) => enqueue(broker, { command })));
+  const urgent = await enqueue(broker, { command: "urgent", priority: 9 });
+  await settle(20);
+  assert.equal((await claimIds(broker, { commands: undefined })).length, 1);
+  const rank = Object.getOwnPropertyDescriptor(Hint.prototype, "rank");
+  assert.ok(rank?.get !== undefined);
+  const { get } = rank;
+  let looks = 0;
+  t.after(() => Object.defineProperty(Hint.prototype, "rank", rank));
+  Object.defineProperty(Hint.prototype, "rank", {
+    ...rank,
+    get() {
+      looks += 1;
+      return get.call(this);
+    },
+  });
+  const claims = Array.from({ length: 50 }, () =>
+    claimIds(broker, { commands: undefined, count: 8 }),
+  );
+  const ids = (await world.done(Promise.all(claims))).flat();
+  assert.equal(new Set(ids).size, 400);
+  assert.ok(!ids.includes(urgent.id), "it came first");
+  assert.ok(looks < 400 * 20, `looked ${looks} times`);
 });
 
 test("tenants do not see each other's hints", async () => {

@@ -452,7 +452,7 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
   }
 
   worksOf(tenantId: TenantId): Iterable<QueueWork> {
-    return this.#claims.queues.requested(tenantId, undefined);
+    return [...this.#claims.queues.ofTenant(tenantId)];
   }
 
   async *readBackup(reading: BackupReading): AsyncGenerator<Buffer> {

@@ -17,12 +17,12 @@ import {
   type TenantId,
 } from "@codeq/queue";
 import type { Clock } from "../../clock.ts";
+import { ReadyOrder } from "../../ready-order.ts";
 import type { Position, ReadyBucket, Store } from "../../store/store.ts";
 import type { Claim } from "../claim.ts";
 import type { LanePosition, LaneWindow } from "../lanes/lane-window.ts";
 import type { QueueLanes } from "../lanes/queue-lanes.ts";
 import { QueueState, type Queues, type TenantState } from "../queue-state.ts";
-import { ReadyOrder } from "../ready-order.ts";
 import type { TenantQuotas } from "../tenant-quotas.ts";
 import type { ClaimedTask } from "../verbs.ts";
 import { WaitingClaims } from "./waiting-claims.ts";
@@ -252,7 +252,7 @@ export class Claims {
 
   #requested({ tenantId, queues: names }: Claim): Requested {
     const { queues } = this.#parts;
-    if (names === undefined) return queues.findTenant(tenantId)?.inOrder() ?? noQueues;
+    if (names === undefined) return queues.findTenant(tenantId)?.order ?? noQueues;
     if (names.length === 1) {
       const queue = queues.find(tenantId, names[0] as string);
       return queue === undefined ? noQueues : queue.alone;
@@ -337,7 +337,7 @@ export class Claims {
   #readHeads(requested: Requested, priority: number): Promise<void> {
     const queues =
       requested instanceof ReadyOrder
-        ? requested.unread(unreadQueuesMax)
+        ? requested.equals(unreadQueuesMax)
         : requested.filter(
             (queue) => queue.topPriority === priority && queue.headSeq(priority) === undefined,
           );
@@ -442,7 +442,7 @@ export class Claims {
 }
 
 /** The queues of a claim: by name, or all of the tenant's in order. */
-type Requested = readonly QueueState[] | ReadyOrder;
+type Requested = readonly QueueState[] | ReadyOrder<QueueState>;
 
 /** The queue and priority whose oldest task comes first; its window may have to be read. */
 function topOf(requested: Requested): Pick | undefined {
