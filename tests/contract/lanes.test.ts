@@ -252,5 +252,26 @@ test("with several shards, a lane is in one of them and its limit is exact", asy
   assert.equal((await ofLane(server, "GET", "")).json.total, 4);
   const refused = await create(server, { lane: "a", batchId: "some" });
   assert.equal(refused.status, 400);
-  assert.match(refused.json.error, /both a batch and a lane/);
+  assert.match(refused.json.error, /a task of a batch cannot have a lane/);
+});
+
+test("with several shards, maxConsumers of a queue with the placement one is exact", async (t) => {
+  const server = await setup(t, {
+    storage: "files",
+    settings: { shards: 3, persistenceProvider: "memory" },
+  });
+  assert.equal((await putTopic(server, { maxConsumers: 3, placement: "one" })).status, 201);
+  for (let n = 0; n < 9; n++) await create(server, n % 2 === 0 ? {} : { lane: `lane-${n}` });
+  const found = await Promise.all([1, 2, 3, 4].map(() => claimed(server, 2)));
+  assert.equal(found.flat().length, 3);
+  const moved = await putTopic(server, { maxConsumers: 3 });
+  assert.equal(moved.status, 409);
+  assert.match(moved.json.error, /placement of a queue changes only while/);
+  const gone = await server.ask("/v1/codeq/admin/topics/render?deletionPolicy=Delete", {
+    method: "DELETE",
+    caller: "admin-acme",
+  });
+  assert.equal(gone.status, 409);
+  const batch = { batchId: "some" };
+  assert.equal((await create(server, batch)).status, 400);
 });

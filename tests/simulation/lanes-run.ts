@@ -41,6 +41,7 @@ const policy: TopicPolicy = {
   deadLetterTopicRef: "",
   retentionSeconds: 0,
   maxConsumers: 0,
+  placement: "spread",
   lanes: { concurrency, rate },
 };
 const unlimited = { units: 1_000_000, per: "1s", burst: 1_000_000 };

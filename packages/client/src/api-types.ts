@@ -68,6 +68,8 @@ export interface TopicPolicy {
   readonly maxConsumers?: number | undefined;
   readonly rate?: Rate | undefined;
   readonly lanes?: LanesPolicy | undefined;
+  /** `one` creates all tasks of the queue in one shard, so that `maxConsumers` and `rate` are exact with several shards and in a cluster; the queue then has the speed of one shard. Changes only while the queue is empty. */
+  readonly placement?: "spread" | "one" | undefined;
 }
 
 /** A queue with a policy of its own. */

@@ -140,7 +140,14 @@ export const errors = {
   placement_conflict: row(
     400,
     "INVALID_ARGUMENT",
-    "with several shards, a task cannot have both a batch and a lane; leave one of them out, or use one shard",
+    "with several shards, a task of a batch cannot have a lane, or a queue with the placement one; leave one of them " +
+      "out, or use one shard",
+  ),
+  placement_in_use: row(
+    409,
+    "ABORTED",
+    "the placement of a queue changes only while the queue has no waiting, leased and failed tasks; stop its producers, " +
+      "and let its tasks end",
   ),
   cost_above_burst: row(
     400,

@@ -19,5 +19,6 @@ export async function changeTopic(fleet: Fleet): Promise<void> {
     deadLetterTopicRef: fleet.chance(0.4) ? `${name}-dead` : "",
     retentionSeconds: fleet.chance(0.5) ? 0 : 20 + random.int(100),
     maxConsumers: fleet.chance(0.3) ? 0 : 1 + random.int(4),
+    placement: "spread",
   });
 }

@@ -91,6 +91,7 @@ const shown: Readonly<Record<string, (policy: Policy) => string>> = {
   rate: ({ rate }) => rateText(rate),
   "lane concurrency": ({ lanes }) => String(lanes?.concurrency ?? unset),
   "lane rate": ({ lanes }) => rateText(lanes?.rate),
+  placement: ({ placement }) => (placement === "one" ? "one shard" : unset),
   retention: ({ retentionSeconds }) =>
     retentionSeconds === undefined ? "as the server is set" : `${retentionSeconds} s`,
   "dead letters": ({ deadLetterTopicRef }) => deadLetterTopicRef ?? "no copies",

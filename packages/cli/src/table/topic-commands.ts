@@ -53,6 +53,13 @@ export const topicCommands: readonly CommandRow[] = commandsOf(
             "Units that a lane may spend, such as 100/1m or 100/1m/20 (burst); empty for any rate.",
         },
         {
+          name: "placement",
+          sets: "placement",
+          value: "placement",
+          about:
+            "With one, all tasks are in one shard, and limits are exact with several shards; or spread.",
+        },
+        {
           name: "retention",
           sets: "retentionSeconds",
           value: "time",

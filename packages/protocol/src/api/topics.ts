@@ -41,8 +41,15 @@ export const TopicPolicy = object(
       ...range(0, limits.topicConsumersMax),
       none: 0,
     }),
-    rate: like(Rate, "How fast tasks may be claimed, in each shard.", { isOptional: true }),
+    rate: like(Rate, "How fast tasks may be claimed, in each shard that has tasks of the queue.", {
+      isOptional: true,
+    }),
     lanes: like(LanesPolicy, "What applies to each lane of the queue.", { isOptional: true }),
+    placement: text(
+      "`one` creates all tasks of the queue in one shard, so that `maxConsumers` and `rate` are exact with several " +
+        "shards and in a cluster; the queue then has the speed of one shard. Changes only while the queue is empty.",
+      { oneOf: ["spread", "one"], none: "spread" },
+    ),
   },
   { name: "TopicPolicy", about: "What a queue does with its tasks.", isClosed: true },
 );
@@ -86,7 +93,7 @@ export const topics = endpoints({
     invalidBody: "invalid request body",
     bodyBytesMax: limits.topicBodyBytesMax,
     redirects: true,
-    refusals: ["invalid_topic", "too_many_topics"],
+    refusals: ["invalid_topic", "too_many_topics", "placement_in_use"],
     replies: {
       200: { about: "The topic was there.", shape: Topic },
       201: { about: "The topic is new.", shape: Topic },
@@ -123,7 +130,7 @@ export const topics = endpoints({
       }),
     },
     redirects: true,
-    refusals: ["invalid_topic"],
+    refusals: ["invalid_topic", "placement_in_use"],
     replies: { 204: { about: "There is no such topic, or none any more." } },
   },
 });

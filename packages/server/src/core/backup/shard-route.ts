@@ -24,6 +24,7 @@ import { decodeBatchState } from "../records/batch-record.ts";
 import { deriveCounts } from "../records/counts.ts";
 import { decodeIdempotency } from "../records/idempotency-record.ts";
 import { homeOfSchedule } from "../records/schedule-record.ts";
+import { decodeTopic } from "../records/topic-record.ts";
 import { decodeUnique, type UniqueName, uniqueNameOf } from "../records/unique-record.ts";
 import {
   allFailureCountsPrefix,
@@ -56,6 +57,7 @@ import {
   storedBytesPrefix,
   taskKey,
   tasksPrefix,
+  topicKey,
   topicsPrefix,
   uniqueKeyOf,
   uniquePrefix,
@@ -107,7 +109,7 @@ export interface NewShards {
   readonly count: number;
   readonly ofTask: (id: TaskId) => number;
   readonly ofKey: (tenantId: TenantId, key: string) => number;
-  readonly ofUnique: (name: UniqueName) => number;
+  readonly ofUnique: (name: UniqueName, isPlaced: boolean) => number;
 }
 
 /** An entry as a kv stores it, and the number of its new store: 0 is the control store, which with one shard has all. */
@@ -162,6 +164,8 @@ export class ShardRoute {
   /** Keys that all shards have. The first old shard with a record of such a key decides. */
   readonly #ofAllShards: Set<string> = new Set();
   #sequence = 0;
+  /** The keys of topics whose queues have all of their tasks in one shard. */
+  #placed: ReadonlySet<string> = new Set();
 
   constructor(
     shards: NewShards,
@@ -176,6 +180,8 @@ export class ShardRoute {
   /** The entries of an old store whose kv has everything. */
   async *of(kv: Kv): AsyncGenerator<readonly RoutedEntry[], void, void> {
     const source = { kv, leftOut: new Set<TaskId>() };
+    // Every old shard has the topics.
+    this.#placed = await placedQueues(kv);
     for (const range of ranges) {
       for await (const entries of entriesOf(kv, range)) {
         yield entries.flatMap(([key, stored]) => this.#route(source, key, stored));
@@ -350,7 +356,8 @@ export class ShardRoute {
       const [tenant = "", queue = "", name = ""] = key.slice(uniquePrefix.length).split("/");
       const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
       const of = { tenantId, queue, key: decodeURIComponent(name) };
-      return this.#storeOfShard(this.#shards.ofUnique(of));
+      const isPlaced = this.#placed.has(topicKey(queue, tenantId));
+      return this.#storeOfShard(this.#shards.ofUnique(of, isPlaced));
     }
     const isInFirst = hasPrefix(key, batchPrefixes) || hasPrefix(key, ofAllShardsPrefixes);
     if (isControlKey(key) || isInFirst) return 0;
@@ -364,6 +371,20 @@ export class ShardRoute {
   #storeOfShard(shard: number): number {
     return this.#shards.count === 1 ? 0 : shard + 1;
   }
+}
+
+async function placedQueues(kv: Kv): Promise<ReadonlySet<string>> {
+  const placed = new Set<string>();
+  const range = { after: topicsPrefix, before: endOf(topicsPrefix) };
+  const of = { name: "", tenantId: "" as TenantId };
+  for await (const entries of entriesOf(kv, range)) {
+    for (const [key, stored] of entries) {
+      const end = sealedEnd(key, stored);
+      const text = end === undefined ? "" : stored.subarray(0, end).toString("utf8");
+      if (decodeTopic(of, text)?.policy.placement === "one") placed.add(key);
+    }
+  }
+  return placed;
 }
 
 /** Bytes of an old store, and the value in them; undefined when the checksum is wrong. */

@@ -13,7 +13,7 @@ const row = rowOf({
   ...fieldsOf(api.TopicPolicy, "priorityTiers", "maxAttempts", "deadLetterTopicRef"),
   ...fieldsOf(api.TopicPolicy, "retentionSeconds", "maxConsumers"),
   ...fieldsOf(api.Topic, "version", "createdAt", "updatedAt"),
-  ...fieldsOf(api.TopicPolicy, "rate", "lanes"),
+  ...fieldsOf(api.TopicPolicy, "rate", "lanes", "placement"),
 });
 
 export function writeOfTopic(topic: Topic): RecordWrite {

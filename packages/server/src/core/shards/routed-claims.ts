@@ -102,8 +102,9 @@ export class RoutedClaims {
   /** A report of the leases of a queue with a topic. */
   leased(
     shard: number,
-    { tenantId, queue: name, leased, max }: ValueOf<typeof notes.leased>,
+    { tenantId, queue: name, leased, max, isPlaced }: ValueOf<typeof notes.leased>,
   ): void {
+    this.queues.place({ tenantId, name }, isPlaced);
     if (max === 0) {
       this.unlimited({ tenantId, name });
       return;

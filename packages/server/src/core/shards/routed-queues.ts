@@ -1,9 +1,10 @@
 /** What the router knows about queues: which shards report work, and which claims wait. */
 import { limits } from "@codeq/protocol";
-import type { TenantId } from "@codeq/queue";
+import { queueOf, type TenantId } from "@codeq/queue";
 import { WaitList } from "../broker/claims/wait-list.ts";
 import { QueueMap, TenantQueues, type WaitingQueue } from "../broker/queue-map.ts";
 import { type Rankable, type Ranked, ReadyOrder } from "../ready-order.ts";
+import type { QueueName } from "../store/store.ts";
 
 /** The last report of a shard about a queue, and how many tasks were asked for since. */
 export class Hint implements Rankable<Hint> {
@@ -34,6 +35,8 @@ export class RoutedQueue implements WaitingQueue {
   /** For a queue with a topic: how many leases it may have over all shards, and how many each shard has. */
   leasedMax = Number.POSITIVE_INFINITY;
   readonly leased: number[];
+  /** All tasks of the queue are created in one shard. */
+  isPlaced = false;
 
   constructor(name: string, tenantId: TenantId, tenant: RoutedTenant, shards: number) {
     this.name = name;
@@ -77,6 +80,7 @@ export class RoutedQueue implements WaitingQueue {
   get isIdle(): boolean {
     return (
       this.waiters.size === 0 &&
+      !this.isPlaced &&
       this.leasedMax === Number.POSITIVE_INFINITY &&
       this.hints.every(({ ready, asked }) => ready === 0 && asked === 0)
     );
@@ -103,11 +107,26 @@ export class RoutedTenant extends TenantQueues<RoutedQueue> {
 }
 
 export class RoutedQueues extends QueueMap<RoutedQueue, RoutedTenant> {
+  /** How many queues have all of their tasks in one shard. */
+  #placed = 0;
+
   constructor(shards: number) {
     super({
       tenant: () => new RoutedTenant(shards),
       queue: (name, tenantId, tenant) => new RoutedQueue(name, tenantId, tenant, shards),
     });
+  }
+
+  /** Whether all tasks of a queue are created in one shard. */
+  place({ tenantId, name }: QueueName, isPlaced: boolean): void {
+    const queue = isPlaced ? this.queue(tenantId, name) : this.find(tenantId, name);
+    if (queue === undefined || queue.isPlaced === isPlaced) return;
+    queue.isPlaced = isPlaced;
+    this.#placed += isPlaced ? 1 : -1;
+  }
+
+  isPlaced(tenantId: TenantId, command: string): boolean {
+    return this.#placed > 0 && this.find(tenantId, queueOf(command))?.isPlaced === true;
   }
 
   /** What the shard reported is void. */

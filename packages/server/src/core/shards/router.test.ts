@@ -266,6 +266,7 @@ const limitOf = (maxConsumers: number): TopicPolicy => ({
   deadLetterTopicRef: "",
   retentionSeconds: 0,
   maxConsumers,
+  placement: "spread",
 });
 
 test("the limit of a topic holds over all shards, also while one of them is away", async () => {
@@ -288,6 +289,68 @@ test("the limit of a topic holds over all shards, also while one of them is away
   assert.equal((await claimIds(broker, { count: 5 })).length, 2);
   await world.done(broker.deleteTopic(of));
   assert.notDeepEqual(await claimIds(broker), []);
+});
+
+test("a queue with the placement one has its tasks in one shard, whose limit no node exceeds", async () => {
+  await using world = await ShardedWorld.open(3, localWay);
+  const { broker } = world;
+  const of = { tenantId: acme, name: "work" };
+  await world.done(broker.putTopic(of, { ...limitOf(4), placement: "one" }));
+  await settle(20);
+  const fields = [
+    {},
+    { lane: "a" },
+    { lane: "b" },
+    { idempotencyKey: "k" },
+    { idempotencyKey: "l" },
+  ];
+  const ids: TaskId[] = [];
+  for (let round = 0; round < 2; round++) {
+    for (const each of fields) ids.push((await enqueue(broker, each)).id);
+  }
+  assert.equal(new Set(ids).size, 8, "a key gives its task again");
+  const shards = new Set(ids.map((id) => shardOf(id, 3)));
+  assert.equal(shards.size, 1);
+  // The routers of two nodes ask the shard at the same time.
+  const [home = 0] = shards;
+  const claims = [claimIds(broker, { count: 3 }), claimIds(world.brokers[home]!, { count: 3 })];
+  assert.equal((await Promise.all(claims)).flat().length, 4);
+  const refused = create(broker, { batchId: "some" });
+  await settle(20);
+  assert.equal(refused.code, "placement_conflict");
+});
+
+test("a queue with the placement one is placed again after a shard and the router forgot it", async () => {
+  await using world = await ShardedWorld.open(3, localWay);
+  const { broker } = world;
+  const of = { tenantId: acme, name: "work" };
+  await world.done(broker.putTopic(of, { ...limitOf(0), placement: "one" }));
+  await settle(20);
+  const home = shardOf((await enqueue(broker)).id, 3);
+  for (const shard of [0, 1, 2]) {
+    world.crash(shard);
+    await world.openShard(shard);
+    await settle(20);
+    const { id } = await enqueue(broker);
+    assert.equal(shardOf(id, 3), home);
+  }
+  await world.done(broker.deleteTopic(of));
+  const shards = new Set<number>();
+  for (let n = 0; n < 9; n++) shards.add(shardOf((await enqueue(broker)).id, 3));
+  assert.ok(shards.size > 1);
+});
+
+test("a router hears that another node deleted the topic of a queue", async () => {
+  await using world = await ShardedWorld.open(2, localWay);
+  const { broker } = world;
+  const of = { tenantId: acme, name: "work" };
+  await world.done(broker.putTopic(of, { ...limitOf(1), placement: "one" }));
+  for (let made = 0; made < 3; made += 1) await enqueue(broker);
+  await settle(20);
+  assert.equal((await claimIds(broker, { count: 3 })).length, 1);
+  for (const shard of world.brokers) await world.done(shard!.deleteTopic(of));
+  await settle(20);
+  assert.equal((await claimIds(broker, { count: 3 })).length, 2);
 });
 
 test("a claim that was with a shard when that ended counts until the shard is back", async () => {

@@ -223,11 +223,12 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
   enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
     const { tenantId, idempotencyKey } = input;
     const exceeded = this.exceededByTask(input);
-    if (input.batchId !== undefined && (input.lane ?? "") !== "") {
+    const isPlaced = this.#claims.queues.isPlaced(tenantId, input.command);
+    if (input.batchId !== undefined && (isPlaced || (input.lane ?? "") !== "")) {
       waiter.refused({ code: "placement_conflict" }, item);
       return;
     }
-    const home = placeOf(input);
+    const home = input.batchId === undefined ? homeOf(input, isPlaced) : homeOfBatch(input.batchId);
     const shard =
       home === "" ? this.#nextShard() : shardOfKey(tenantId, home, this.#group.all.length);
     if (idempotencyKey === "" && input.unique === undefined) {
@@ -419,6 +420,7 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
 
   async deleteTopic(of: QueueName): Promise<void> {
     await Promise.all(this.#group.all.map((shard) => shard.ask("deleteTopic", [of])));
+    this.#claims.queues.place(of, false);
     this.#claims.unlimited(of);
   }
 
@@ -512,11 +514,6 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
       );
     }
   }
-}
-
-/** What must be exact is in one shard: a batch comes before a lane, and both before the keys of the task. */
-function placeOf(input: NewTask): string {
-  return input.batchId === undefined ? homeOf(input) : homeOfBatch(input.batchId);
 }
 
 interface Keyed {

@@ -80,6 +80,8 @@ export class ShardHost {
   #areHintsDeferred = false;
   /** Queues whose last report had tasks to claim. */
   readonly #reportedReady: WeakSet<QueueState> = new WeakSet();
+  /** Queues whose last report had a topic. */
+  readonly #reportedTopics: WeakSet<QueueState> = new WeakSet();
   #stopListening: (() => void) | undefined;
   #missed = 0;
 
@@ -392,10 +394,12 @@ export class ShardHost {
       else this.#reportedReady.delete(queue);
       to.note(notes.hint, { ...of, ready, topPriority });
       tenants.add(tenantId);
-      if (queue.topic !== undefined) {
-        const max = queue.topic.policy.maxConsumers;
-        to.note(notes.leased, { ...of, leased: queue.counts.leased, max });
-      }
+      const { topic, counts } = queue;
+      if (topic === undefined && !this.#reportedTopics.delete(queue)) continue;
+      if (topic !== undefined) this.#reportedTopics.add(queue);
+      // A topic that was deleted limits nothing, which routers of other nodes learn here.
+      const { maxConsumers: max, placement } = topic?.policy ?? { maxConsumers: 0 };
+      to.note(notes.leased, { ...of, leased: counts.leased, max, isPlaced: placement === "one" });
     }
     this.#queues.clear();
     if (!isLimited) return;

@@ -61,11 +61,15 @@ export function shardOfKey(tenantId: TenantId, key: string, count: number): numb
 }
 
 /**
- * What the shard of a new task is drawn from. What must be exact is in one shard: the limits of a lane come first, then
- * a unique key, then an idempotency key. A lane is in one shard for all queues, so that a task that is moved to another
- * queue stays in the shard of its lane.
+ * What the shard of a new task is drawn from. What must be exact is in one shard: a queue with the placement `one` comes
+ * first, then the limits of a lane, then a unique key, then an idempotency key. A lane is in one shard for all other
+ * queues, so that a task that is moved to another queue stays in the shard of its lane.
  */
-export function homeOf({ lane = "", unique, command, idempotencyKey }: Homed): string {
+export function homeOf(
+  { lane = "", unique, command, idempotencyKey }: Homed,
+  isPlaced: boolean,
+): string {
+  if (isPlaced) return `queue\0${queueOf(command)}`;
   if (lane !== "") return `lane\0${lane.toWellFormed()}`;
   return unique === undefined ? idempotencyKey : `${queueOf(command)}\0${unique.key}`;
 }

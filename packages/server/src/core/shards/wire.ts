@@ -256,11 +256,13 @@ export const notes = numbered(firstNote, {
     topPriority,
   }),
   /** How many leases a queue with a topic has, and how many it may have over all shards; 0 for any number. */
-  leased: struct<OfQueue & { leased: number; max: number }>({
+  leased: struct<OfQueue & { leased: number; max: number; isPlaced: boolean }>({
     tenantId: text,
     queue: text,
     leased: number,
     max: number,
+    // Its tasks are created in one shard.
+    isPlaced: flag,
   }),
   /** What a tenant with quotas uses. */
   usage: struct<Usage & { readonly tenantId: TenantId }>({

@@ -5,10 +5,11 @@
  */
 import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
-import { queueOf } from "@codeq/queue";
+import { queueOf, type TenantId } from "@codeq/queue";
+import { isEmpty } from "../../core/records/counts.ts";
 import type { Topic } from "../../core/records/topic-record.ts";
 import { bind } from "../../edge/bind.ts";
-import { refusal } from "../../edge/operation.ts";
+import { refusal, type Server } from "../../edge/operation.ts";
 
 const rate = { scope: "admin", operation: "tasks" } as const;
 
@@ -24,7 +25,11 @@ export const putTopic = bind(api.topics.putTopic, {
     }
     const { tenantId } = call.identity;
     const topics = await broker.topicsOf(tenantId);
-    const isNew = topics.every((each) => each.name !== name);
+    const before = topics.find((each) => each.name === name);
+    const isNew = before === undefined;
+    if (placementOf(before) !== wanted.placement && (await hasTasks(broker, { tenantId, name }))) {
+      return refusal("placement_in_use");
+    }
     if (isNew && topics.length >= limits.topicsPerTenantMax) return refusal("too_many_topics");
     const priorityTiers = wanted.priorityTiers.toSorted((a, b) => a - b);
     const policy = { ...wanted, deadLetterTopicRef, priorityTiers };
@@ -63,12 +68,34 @@ export const listTopics = bind(api.topics.listTopics, {
 
 export const deleteTopic = bind(api.topics.deleteTopic, {
   rate,
-  run: async ({ broker }, call, { name }) => {
-    await broker.deleteTopic({ tenantId: call.identity.tenantId, name: queueOf(name) });
+  run: async ({ broker }, call, { name: spelled }) => {
+    const { tenantId } = call.identity;
+    const name = queueOf(spelled);
+    const topics = await broker.topicsOf(tenantId);
+    const isPlaced = placementOf(topics.find((each) => each.name === name)) === "one";
+    if (isPlaced && (await hasTasks(broker, { tenantId, name }))) {
+      return refusal("placement_in_use");
+    }
+    await broker.deleteTopic({ tenantId, name });
     return { ok: true, value: undefined };
   },
   audit: { of: "all", target: ({ name }) => name },
 });
+
+function placementOf(topic: Topic | undefined): Topic["policy"]["placement"] {
+  return topic?.policy.placement ?? "spread";
+}
+
+/** Whether tasks of the queue would stay in shards where nobody looks for their keys. */
+async function hasTasks(
+  broker: Server["broker"],
+  { tenantId, name }: { readonly tenantId: TenantId; readonly name: string },
+): Promise<boolean> {
+  if (broker.shards.length < 2) return false;
+  const queues = await broker.queuesOf(tenantId, false);
+  const counts = queues.find(({ queue }) => queue === name)?.counts;
+  return counts !== undefined && !isEmpty(counts);
+}
 
 function shown(topic: Topic): Topic & { readonly topicId: string } {
   return { ...topic, topicId: `${topic.tenantId}.${topic.name}` };

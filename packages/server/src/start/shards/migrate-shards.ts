@@ -216,9 +216,9 @@ function newShards(count: number): NewShards {
     count,
     ofTask: (id) => shardOf(id, count),
     ofKey: (tenantId, key) => shardOfKey(tenantId, key, count),
-    ofUnique: ({ tenantId, queue: command, key: inLane }) => {
+    ofUnique: ({ tenantId, queue: command, key: inLane }, isPlaced) => {
       const [key = "", lane] = inLane.split("\0");
-      const home = homeOf({ lane, unique: { key }, command, idempotencyKey: "" });
+      const home = homeOf({ lane, unique: { key }, command, idempotencyKey: "" }, isPlaced);
       return shardOfKey(tenantId, home, count);
     },
   };

@@ -25,6 +25,7 @@ const plain: TopicPolicy = {
   deadLetterTopicRef: "",
   retentionSeconds: 0,
   maxConsumers: 0,
+  placement: "spread",
 };
 const of = { tenantId: acme, name: "work" };
 
