@@ -1,8 +1,9 @@
 /**
- * What a run of tests leaves behind: its folder for temporary files, and processes that use the folder. As a program,
- * `node left-behind.mjs <folder>` removes both when its input ends, which it does however the run ends, also by SIGKILL.
- * Processes are found on Linux only. Plain JavaScript for Node 18 and later.
+ * What a run of tests leaves behind: its folder for temporary files, file systems that are mounted there, and processes that
+ * use the folder. As a program, `node left-behind.mjs <folder>` removes all of them when its input ends, which it does
+ * however the run ends, also by SIGKILL. Processes and mounts are found on Linux only. Plain JavaScript for Node 18 and later.
  */
+import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -16,8 +17,14 @@ export function processesOf(folder) {
 export function removeAll(folder) {
   // A process may have started another one while the list was made.
   while (processesOf(folder).map(kill).includes(true)) wait();
+  for (const path of mountsBelow(folder)) spawnSync("umount", ["--lazy", path]);
   // A process that has just been killed may still write.
   rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+}
+
+function mountsBelow(folder) {
+  const mounts = textOf("self", "mounts").split("\n");
+  return mounts.map((line) => line.split(" ")[1]).filter((path) => path?.startsWith(`${folder}/`));
 }
 
 function numbersIn(folder) {

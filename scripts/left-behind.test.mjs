@@ -1,11 +1,19 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  watch,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { root } from "./ensure-ready.mjs";
-import { processesOf } from "./left-behind.mjs";
+import { processesOf, removeAll } from "./left-behind.mjs";
 
 const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
 
@@ -39,6 +47,18 @@ for (const signal of ["SIGTERM", "SIGKILL"]) {
     assert.deepEqual(processesOf(folder), []);
   });
 }
+
+test("a file system that a killed run has mounted is unmounted", (t) => {
+  const own = mkdtempSync(join(tmpdir(), "codeq-planted-"));
+  t.after(() => removeAll(own));
+  const small = join(own, "small");
+  mkdirSync(small);
+  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", small]);
+  if (mounted.status !== 0) return t.skip("mounting a file system needs root and Linux");
+  writeFileSync(join(small, "file"), "");
+  removeAll(own);
+  assert.equal(existsSync(own), false);
+});
 
 function parsed(path) {
   try {
