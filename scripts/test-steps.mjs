@@ -218,11 +218,12 @@ export function redTestsIn(output) {
 
 /**
  * Runs steps side by side in lanes, and those that want to be alone one by one afterwards. `run` returns
- * a promise of whether a step passed. After a failure no step is started. Resolves with true when all
- * have passed.
+ * a promise of whether a step passed. After a failure no step is started, unless the run keeps going. Resolves
+ * with true when all have passed.
  */
-export async function runSteps(chosen, { lanes, run }) {
+export async function runSteps(chosen, { lanes, run, keepsGoing = false }) {
   let allPassed = true;
+  const isOver = () => !allPassed && !keepsGoing;
   const running = new Map();
   const takeNext = (waiting) => {
     const isToCome = (needed) => running.has(needed) || waiting.some(({ name }) => name === needed);
@@ -230,10 +231,10 @@ export async function runSteps(chosen, { lanes, run }) {
     return waiting.splice(Math.max(free, 0), 1)[0];
   };
   const runNext = async (waiting) => {
-    while (allPassed && waiting.length > 0) {
+    while (!isOver() && waiting.length > 0) {
       const step = takeNext(waiting);
       const needed = running.get(step.needs);
-      const passed = needed?.then(() => !allPassed || run(step)) ?? run(step);
+      const passed = needed?.then(() => isOver() || run(step)) ?? run(step);
       running.set(step.name, passed);
       if (!(await passed)) allPassed = false;
       running.delete(step.name);

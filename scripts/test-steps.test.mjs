@@ -63,7 +63,7 @@ test("npm test with a file runs that file and prints how long it took", () => {
     env,
   });
   assert.equal(status, 0, stdout);
-  assert.match(stdout, /scripts\/ensure-ready\.test\.mjs \d+\.\d s; together/);
+  assert.match(stdout, /scripts\/ensure-ready\.test\.mjs \d+\.\d s( \(CPU \d+\.\d s\))?; together/);
   assert.match(stdout, /\n\d+ passed, 0 failed\n$/);
 });
 
@@ -75,14 +75,14 @@ test("the failures of a step are found below the output of its tests", () => {
 });
 
 /** Runs steps by hand: each ends when the test says so. */
-function controlled(chosen, lanes) {
+function controlled(chosen, lanes, options = {}) {
   const running = new Map();
   const events = [];
   const run = ({ name }) => {
     events.push(name);
     return new Promise((resolve) => running.set(name, resolve));
   };
-  const all = runSteps(chosen, { lanes, run });
+  const all = runSteps(chosen, { lanes, run, ...options });
   const end = async (name, passed = true) => {
     running.get(name)(passed);
     running.delete(name);
@@ -145,6 +145,16 @@ test("after a failure what runs is finished, and nothing else is started", async
   await end("b");
   assert.equal(await all, false);
   assert.deepEqual(events, ["a", "b"]);
+});
+
+test("a run that keeps going starts all steps after a failure, and fails", async () => {
+  const steps = [shared("a"), shared("b"), alone("m")];
+  const { all, end, events } = controlled(steps, 1, { keepsGoing: true });
+  await end("a", false);
+  await end("b");
+  await end("m");
+  assert.equal(await all, false);
+  assert.deepEqual(events, ["a", "b", "m"]);
 });
 
 test("what measures the memory of a process runs alone", () => {

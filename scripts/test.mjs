@@ -3,8 +3,8 @@
  * `npm run check` runs every check of the repository. Steps run side by side, cheapest first; none is started after
  * one has failed. `npm test -- unit crash` runs these steps, `npm test -- tests/e2e/life.test.ts` this file,
  * `npm run check -- --rest` what the last `npm test` of the same sources left out, and `--long crash` the long form
- * of a step. `--seed=7` runs tests in a random order, `--results=<folder>` says where failures leave their logs. Plain
- * JavaScript for Node 18 and later.
+ * of a step. `--keep-going` runs all steps although one has failed, `--seed=7` runs tests in a random order,
+ * `--results=<folder>` says where failures leave their logs. Plain JavaScript for Node 18 and later.
  */
 import { spawn } from "node:child_process";
 import {
@@ -36,9 +36,9 @@ import {
 const lanesMax = 3;
 const progressMs = 15_000;
 
-const flags = ["--long", "--brief", "--rest"];
+const flags = ["--long", "--brief", "--rest", "--keep-going"];
 const words = process.argv.slice(2);
-const [isLong, isBrief, isRest] = flags.map((flag) => words.includes(flag));
+const [isLong, isBrief, isRest, keepsGoing] = flags.map((flag) => words.includes(flag));
 const optionOf = (option) =>
   words.find((word) => word.startsWith(`${option}=`))?.slice(option.length + 1);
 const seed = optionOf("--seed");
@@ -197,7 +197,7 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
   });
 }
 
-const allPassed = await runSteps(steps, { lanes, run });
+const allPassed = await runSteps(steps, { lanes, run, keepsGoing });
 cleanUp();
 if (allPassed) removeIfEmpty(results);
 if (isWholeBrief) {

@@ -86,7 +86,7 @@ function placementOf(topic: Topic | undefined): Topic["policy"]["placement"] {
   return topic?.policy.placement ?? "spread";
 }
 
-/** Whether tasks of the queue would stay in shards where nobody looks for their keys. */
+/** Whether tasks of the queue would stay in shards where no request looks for their keys. */
 async function hasTasks(
   broker: Server["broker"],
   { tenantId, name }: { readonly tenantId: TenantId; readonly name: string },
