@@ -121,7 +121,7 @@ test("the page of a queue shows its failures, its workers, its topic, and why no
   await open("/ui/queues/render");
   await page.getByText("PdfError: no fonts").waitFor();
   await page.getByRole("img", { name: /^Time until a worker claims a task: 99th/ }).waitFor();
-  await page.getByRole("img", { name: /^Time that an attempt takes: 99th percentile –/ }).waitFor();
+  await page.getByRole("img", { name: /^Time that an attempt takes: 99th/ }).waitFor();
   await page.getByRole("region", { name: "Topic" }).getByText("Leases at most").waitFor();
   const workers = page.getByRole("region", { name: "Workers" });
   await workers.getByText("No worker has a task of this queue").waitFor();
