@@ -174,8 +174,8 @@ const uniqueBugs: readonly (Mutation & { readonly bug: string; readonly says: Re
   {
     bug: "a unique key has no home, so each shard has tasks of it",
     file: "packages/server/src/core/shards/router.ts",
-    from: "? homeOf(input) :",
-    to: "? homeOf({ ...input, unique: input.unique && { key: input.unique.key + input.priority } }) :",
+    from: "? homeOf(input, isPlaced) :",
+    to: "? homeOf({ ...input, unique: input.unique && { key: input.unique.key + input.priority } }, isPlaced) :",
     says: /live tasks|entries in two shards/,
   },
   {
