@@ -84,7 +84,6 @@ test("sending 200 MB to a client that reads late holds about the limit at any ti
   request.end(frame(0));
   await once(request, "response");
   await full.promise;
-  const before = process.memoryUsage().arrayBuffers;
   await settle(500);
   const held = sent;
   assert.ok(held * messageBytes < 3 * grpcLimits.sendBytesHigh, `${held} messages were sent`);
@@ -93,7 +92,6 @@ test("sending 200 MB to a client that reads late holds about the limit at any ti
   assert.equal(received, total * (messageBytes + 5));
   assert.ok(most <= grpcLimits.sendBytesHigh + messageBytes + 5, `${most} bytes were pending`);
   assert.ok(waits > 100, `waited ${waits} times`);
-  assert.ok(process.memoryUsage().arrayBuffers - before < 64_000_000);
 });
 
 test("a handler that does not stop sending is cut off", async () => {
