@@ -9,11 +9,14 @@ import { pathToFileURL } from "node:url";
 import { type Option, UsageError } from "./options.ts";
 
 export interface Checkout {
-  readonly name: "here" | "there";
+  readonly name: "here" | "there" | "floor";
   readonly root: string;
 }
 
 export const here: Checkout = { name: "here", root: join(import.meta.dirname, "../..") };
+
+/** Stands for a server that does only what any server has to; see `floor-server.ts`. */
+export const floor: Checkout = { name: "floor", root: here.root };
 
 /** The checkouts to measure by turns: this one, behind the other one if there is one. */
 export function againstOption(): Option<readonly Checkout[]> {

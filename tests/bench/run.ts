@@ -18,7 +18,7 @@ import { schedulesBench, schedulesHelp } from "./schedules-bench.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { searchBench, searchHelp } from "./search-bench.ts";
 import { shardsBench, shardsHelp } from "./shards-bench.ts";
-import { streamsBench, streamsHelp } from "./streams-bench.ts";
+import { floorBench, floorHelp, streamsBench, streamsHelp } from "./streams-bench.ts";
 import { subscriptionsBench, subscriptionsHelp } from "./subscriptions-bench.ts";
 import { tracingBench, tracingHelp } from "./tracing-bench.ts";
 import { webhooksBench, webhooksHelp } from "./webhooks-bench.ts";
@@ -34,6 +34,7 @@ const subjects: Record<string, Subject> = {
   console: { help: consoleHelp, run: consoleBench },
   engine: { help: engineHelp, run: engineBench },
   fairness: { help: fairnessHelp, run: fairnessBench },
+  floor: { help: floorHelp, run: (args) => floorBench(args) },
   http: { help: httpHelp, run: httpBench },
   lanes: { help: lanesHelp, run: lanesBench },
   outbox: { help: outboxHelp, run: outboxBench },
@@ -43,7 +44,7 @@ const subjects: Record<string, Subject> = {
   search: { help: searchHelp, run: searchBench },
   sdk: { help: sdkHelp, run: sdkBench },
   shards: { help: shardsHelp, run: shardsBench },
-  streams: { help: streamsHelp, run: streamsBench },
+  streams: { help: streamsHelp, run: (args) => streamsBench(args) },
   subscriptions: { help: subscriptionsHelp, run: subscriptionsBench },
   tracing: { help: tracingHelp, run: tracingBench },
   webhooks: { help: webhooksHelp, run: webhooksBench },

@@ -1,9 +1,9 @@
 /**
  * Full cycles (create, claim, result) over the two gRPC streams, with the client in a process of its
- * own. The anchor is the same conversation with a server that has no queue, under the same client in
- * the same run: the ratio says how much of what the streams alone could do is left for queueing.
+ * own. `floor` measures by turns the least that a server of these streams can cost: the ratio says what queueing costs.
  */
-import type { Checkout } from "./checkout.ts";
+import { join } from "node:path";
+import { type Checkout, floor, here } from "./checkout.ts";
 import {
   cycleFigures,
   type Figure,
@@ -47,15 +47,22 @@ export const streamsHelp = `full cycles over the gRPC streams; a task counts whe
   CPU is in us per cycle for all threads of a process; server % and client % are how much of one CPU
   the main threads used (in Go there is none), "full" which of them had no more than a tenth of it left,
   and other how many CPUs something else kept busy. tasks/msg is how many tasks one message brought a
-  worker. The anchor is a server without a queue.
+  worker.
   ${insideHelp}`;
 
-/** The anchor needs no more than this share of the time, and a second at least. */
-const anchorShare = 0.25;
-const anchorSeconds = (seconds: number): number =>
-  Math.min(seconds, Math.max(1, seconds * anchorShare));
+export const floorHelp = `the cycles of streams, by turns with the least that a server of these streams can cost
+    The options and columns of streams; --against is not used, --rounds is 5 by default. "floor" is Node's own HTTP/2 server,
+    which decodes and encodes the messages, appends what changes to a file and, with fsync, syncs it in groups; "here"
+    is codeQ. The last line of each case is codeQ divided by the floor.`;
 
-export async function streamsBench(args: readonly string[]): Promise<void> {
+export async function floorBench(args: readonly string[]): Promise<void> {
+  await streamsBench(["--rounds", "5", ...args], [floor, here]);
+}
+
+export async function streamsBench(
+  args: readonly string[],
+  compared?: readonly Checkout[],
+): Promise<void> {
   const values = readOptions(args, {
     client: clientOption(),
     mode: choices(["fsync", "interval", "os"], "fsync,os"),
@@ -72,20 +79,21 @@ export async function streamsBench(args: readonly string[]): Promise<void> {
   const { producers, slots, seconds } = values;
   const shape = { producers, slots, workerStreams: values["worker-streams"] };
   const times = { warmUpSeconds: values["warm-up"], seconds, syscallSeconds: values.syscalls };
+  const turns = turnsOf({ ...values, against: compared ?? values.against });
   const runs = values.mode.flatMap((mode) => values.client.map((client) => ({ mode, client })));
   ensureClients(values.client);
   await using workspace = new Workspace();
   if (seconds > 0) {
     const closed = { ...shape, part: "closed", tasksPerSecond: 0 } as const;
     const loads = values.batch.map((sizes) => ({ ...closed, ...sizes }));
-    await closedTable(workspace, turnsOf(values), crossed(runs, loads, times));
+    await closedTable(workspace, turns, crossed(runs, loads, times));
   }
   if (values["rate-seconds"] > 0) {
     const paced = { ...shape, part: "paced", batch: 1, batchOut: 1 } as const;
     const loads = values.rate.map((tasksPerSecond) => ({ ...paced, tasksPerSecond }));
     const pacedTimes = { ...times, seconds: values["rate-seconds"] };
     if (seconds > 0) console.log("");
-    await pacedTable(workspace, turnsOf(values), crossed(runs, loads, pacedTimes));
+    await pacedTable(workspace, turns, crossed(runs, loads, pacedTimes));
   }
 }
 
@@ -108,18 +116,14 @@ async function closedTable(
     const { batch, batchOut } = load;
     const sizes = batch === batchOut ? String(batch) : `${batch}:${batchOut}`;
     progress(`${mode}, ${client} client, ${sizes} in a message`);
-    const anchor = await measureEcho(workspace, {
-      ...{ ...run, seconds: anchorSeconds(run.seconds), syscallSeconds: 0 },
-    });
     await addByTurns(table, turns, {
       labels: [mode, client, sizes],
-      run: async (checkout) =>
-        closedFigures(await measureStreams(workspace, run, checkout), anchor),
+      run: async (checkout) => closedFigures(await measureStreams(workspace, run, checkout)),
     });
   }
 }
 
-function closedFigures(measured: Measured, anchor: Measured): Figure[] {
+function closedFigures(measured: Measured): Figure[] {
   const { latency } = measured;
   return [
     ...cycleFigures(measured),
@@ -128,8 +132,6 @@ function closedFigures(measured: Measured, anchor: Measured): Figure[] {
     latencyFigure("submit", latency.submit),
     figure("tasks/msg", measured.finished / Math.max(measured.deliveries, 1), 1),
     ...insideFigures(measured.inside),
-    figure("anchor/s", anchor.cyclesPerSecond),
-    figure("ratio", measured.cyclesPerSecond / anchor.cyclesPerSecond, 2),
   ];
 }
 
@@ -182,14 +184,19 @@ export async function measureStreams(
   run: StreamRun,
   checkout?: Checkout,
 ): Promise<Measured> {
+  if (checkout === floor) return await measureFloor(workspace, run);
   const server = await workspace.startServer({ CODEQ_DURABILITY: run.mode, ...run.env }, checkout);
   await run.prepare?.(server);
   return await measureAt(workspace, server, { ...run, port: server.port });
 }
 
-async function measureEcho(workspace: Workspace, run: StreamRun): Promise<Measured> {
-  const echo = benchFile("stream-echo-server.ts");
-  return await measureAt(workspace, await workspace.startListening([echo], {}), run);
+async function measureFloor(workspace: Workspace, run: StreamRun): Promise<Measured> {
+  const log = join(workspace.newDirectory(), "log");
+  const server = await workspace.startListening(
+    ["--max-semi-space-size=8", benchFile("floor-server.ts"), run.mode, log],
+    {},
+  );
+  return await measureAt(workspace, server, run);
 }
 
 async function measureAt(

@@ -39,7 +39,7 @@ test("the stream benchmark counts cycles in both forms and tells what they cost"
   const { code, stdout, stderr } = await child.exited;
   assert.equal(code, 0, stderr);
   assert.deepEqual(column(stdout, "batch"), ["1", "8"]);
-  for (const name of ["cycles/s", "server us", "client us", "heap B", "log B", "anchor/s"]) {
+  for (const name of ["cycles/s", "server us", "client us", "heap B", "log B"]) {
     const figures = column(stdout, name).map(Number);
     assert.ok(
       figures.every((figure) => figure > 0),
@@ -71,6 +71,18 @@ test("another checkout is measured by turns, and medians are compared", async (t
   assert.deepEqual(column(stdout, "checkout"), rows);
   const [there = 0, here = 0, ratio = 0] = column(stdout, "cycles/s").slice(-3).map(Number);
   assertRatio(here, there, ratio);
+});
+
+test("the floor is measured by turns with the server, in both forms", async (t) => {
+  const short = ["--seconds", seconds, "--warm-up", "0", "--rate-seconds", seconds];
+  const child = bench("floor", "--mode", "fsync", "--batch", "8", ...few, ...short, "--rounds=1");
+  t.after(() => child.kill());
+  const { code, stdout, stderr } = await child.exited;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(column(stdout, "checkout"), ["floor 1", "here 1", "floor", "here", "ratio"]);
+  const [floor = 0, here = 0, ratio = 0] = column(stdout, "cycles/s").slice(-3).map(Number);
+  assertRatio(here, floor, ratio);
+  for (const cell of column(stdout, "pickup")) assert.match(cell, /^[\d.]+\/[\d.]+$/);
 });
 
 test("the benchmark of shards shows how rates grow with them, over streams and over HTTP", async (t) => {
