@@ -16,6 +16,8 @@ const entries = {
   "@codeq/client/fetch": "client/dist/fetch/index",
   "@codeq/client/testing": "client/dist/test-server/index",
   "@codeq/client/opentelemetry": "client/dist/opentelemetry",
+  "@codeq/client/fastify": "client/dist/fastify",
+  "@codeq/nest": "nest/dist/index",
   "@codeq/outbox": "outbox/dist/index",
   "@codeq/outbox/node-postgres": "outbox/dist/adapters/node-postgres",
   "@codeq/outbox/postgres-js": "outbox/dist/adapters/postgres-js",
@@ -35,7 +37,7 @@ interface Declaration {
 /** Brings the declarations up to date. */
 export function compileLibraries(): void {
   const tsc = join(root, "node_modules/typescript/bin/tsc");
-  const folders = ["packages/client", "packages/outbox"];
+  const folders = ["packages/client", "packages/nest", "packages/outbox"];
   execFileSync(process.execPath, [tsc, "-b", ...folders], { cwd: root, stdio: "inherit" });
 }
 
@@ -63,8 +65,8 @@ export function apiReport(): string {
   return [
     "# Client API",
     "",
-    "Generated from the declarations of `packages/client` and `packages/outbox` by `npm run gen`; a test fails",
-    "while this page is not what the code says.",
+    "Generated from the declarations of `packages/client`, `packages/nest` and `packages/outbox` by `npm run gen`; a",
+    "test fails while this page is not what the code says.",
     "",
     ...sections,
   ].join("\n");

@@ -23,7 +23,7 @@ const root = join(import.meta.dirname, "..");
 const scope = "@codeq/";
 
 /** What users install, by the names of their folders; all others travel inside these. */
-export const publishedFolders: readonly string[] = ["client", "outbox", "server", "cli"];
+export const publishedFolders: readonly string[] = ["client", "nest", "outbox", "server", "cli"];
 
 interface PackOptions {
   /** The URL of the repository, as the manifest is to have it. */

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { promisify } from "node:util";
+import { task } from "@codeq/client";
 import { packedPackages, tarballIn } from "../built-once.ts";
 import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { setup } from "./setup.ts";
@@ -21,9 +22,9 @@ function emptyProject(t: TestContext): string {
 }
 
 /** Nothing is asked of a registry: what the package needs is inside it. */
-async function install(project: string, tarball: string): Promise<void> {
+async function install(project: string, ...tarballs: readonly string[]): Promise<void> {
   const quiet = ["--offline", "--no-audit", "--no-fund", "--legacy-peer-deps"];
-  await run("npm", ["install", ...quiet, tarball], { cwd: project });
+  await run("npm", ["install", ...quiet, ...tarballs], { cwd: project });
 }
 
 const program = `
@@ -112,6 +113,60 @@ function* importsFrom(file: string, seen = new Set<string>()): Generator<string>
     if (name.startsWith(".")) yield* importsFrom(join(file, "..", name), seen);
   }
 }
+
+const nestProgram = `
+import { task } from "@codeq/client";
+import { CodeqModule, Processor } from "@codeq/nest";
+import { Module } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+const greet = task<{ name: string }, { text: string }>("greet");
+class Words {
+  readonly hello = "hello";
+}
+@Processor(greet)
+class Greeter {
+  constructor(private readonly words: Words) {}
+  process({ name }: { name: string }) {
+    return { text: this.words.hello + " " + name };
+  }
+}
+const [url = ""] = process.argv.slice(2);
+@Module({ imports: [CodeqModule.forRoot({ url })], providers: [Words, Greeter] })
+class AppModule {}
+async function main() {
+  const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
+  const { codeq } = await import("@codeq/client");
+  console.log(JSON.stringify(await codeq({ url }).run(greet, process.argv[3] ?? "").result()));
+  await app.close();
+}
+main();
+`;
+
+test("a NestJS project of CommonJS or of modules compiles and runs with the tarballs", async (t) => {
+  const project = emptyProject(t);
+  await install(project, tarballIn(packed, "client"), tarballIn(packed, "nest"));
+  for (const name of ["@nestjs/common", "@nestjs/core"]) {
+    const target = join(project, "node_modules", name);
+    mkdirSync(join(target, ".."), { recursive: true });
+    symlinkSync(join(root, "node_modules", name), target);
+  }
+  writeFileSync(join(project, "program.ts"), nestProgram);
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const types = ["--types", "node", "--typeRoots", join(root, "node_modules/@types")];
+  const decorators = ["--experimentalDecorators", "--emitDecoratorMetadata", "--skipLibCheck"];
+  const flags = ["--strict", "--target", "es2024", ...decorators, ...types];
+  const world = await setup(t);
+  for (const type of ["commonjs", "module"]) {
+    writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, type }));
+    const words = [tsc, ...flags, "--module", "nodenext", "program.ts"];
+    await run(process.execPath, words, { cwd: project });
+    const greet = task<{ name: string }, { text: string }>("greet");
+    const { id } = await world.client().enqueue(greet, { name: type });
+    const args = ["program.js", world.server.url, id];
+    const { stdout } = await run(process.execPath, args, { cwd: project });
+    assert.equal(stdout, `{"text":"hello ${type}"}\n`);
+  }
+});
 
 const testProgram = `
 import { task } from "@codeq/client";

@@ -18,6 +18,10 @@ export const marks = {
     means: "A module. It is compiled, and run when it imports node:test.",
     checkedBy: "tests/guides/typescript.test.ts",
   },
+  "ts nest": {
+    means: "The same, compiled as NestJS projects are, with decorators.",
+    checkedBy: "tests/guides/typescript.test.ts",
+  },
   "sh server": { means: "Starts a server, which runs to the end of the page.", checkedBy: scripts },
   "sh background": { means: "Runs on to the end of the page, a worker say.", checkedBy: scripts },
   "sh run": { means: "Is run to its end and has to end with 0.", checkedBy: scripts },

@@ -7,11 +7,11 @@ import test, { type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { root } from "../e2e/server-process.ts";
 import { blocksOf } from "./marks.ts";
+import type { Block } from "./pages.ts";
 
 const run = promisify(execFile);
 /** Inside the repository, so that packages are found as they are in a project of a user. */
 const workspace = join(root, "data");
-const blocks = blocksOf("ts");
 
 interface WrittenBlock {
   readonly path: string;
@@ -19,7 +19,7 @@ interface WrittenBlock {
 }
 
 /** A folder for each page. What a page imports and does not have is the file of another page. */
-function writeBlocks(t: TestContext): WrittenBlock[] {
+function writeBlocks(t: TestContext, blocks: readonly Block[] = blocksOf("ts")): WrittenBlock[] {
   mkdirSync(workspace, { recursive: true });
   const directory = mkdtempSync(join(workspace, "guide-"));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
@@ -39,7 +39,7 @@ function writeBlocks(t: TestContext): WrittenBlock[] {
 
 test("there are blocks to look at", () => {
   for (const guide of ["producer", "worker", "testing", "concepts", "migration-from-bullmq"]) {
-    const found = blocks.filter(({ page }) => page === `docs/guide/${guide}.md`);
+    const found = blocksOf("ts").filter(({ page }) => page === `docs/guide/${guide}.md`);
     assert.ok(found.length > 3, guide);
   }
 });
@@ -51,27 +51,53 @@ test("every block compiles", async (t) => {
     noEmit: true,
     skipLibCheck: true,
     allowImportingTsExtensions: true,
+  };
+  await compile(written, compilerOptions);
+});
+
+test("the blocks of NestJS compile as its projects do, and their tests pass", async (t) => {
+  const written = writeBlocks(t, blocksOf("ts nest"));
+  // As `nest new` sets them.
+  const compilerOptions = {
+    strict: true,
+    skipLibCheck: true,
+    experimentalDecorators: true,
+    emitDecoratorMetadata: true,
+  };
+  await compile(written, compilerOptions);
+  const compiled = written.map(({ path, code }) => ({ path: path.replace(/\.ts$/, ".js"), code }));
+  await runTests(compiled, 0);
+});
+
+/** Beside its sources, unless the options say that nothing is written. */
+async function compile(written: readonly WrittenBlock[], more: object): Promise<void> {
+  const compilerOptions = {
     module: "nodenext",
     target: "es2024",
     lib: ["es2024", "esnext.disposable"],
     types: ["node"],
     moduleDetection: "force",
+    ...more,
   };
   const files = written.map(({ path }) => path);
   const config = join(files[0] ?? "", "../../tsconfig.json");
   writeFileSync(config, JSON.stringify({ compilerOptions, files }));
   const tsc = join(root, "node_modules/typescript/bin/tsc");
   const failed = ({ stdout }: { stdout: string }): never => assert.fail(stdout);
-  await run(process.execPath, [tsc, "-b", "packages/client", "packages/outbox"], {
-    cwd: root,
-  }).catch(failed);
+  const packages = ["packages/client", "packages/nest", "packages/outbox"];
+  await run(process.execPath, [tsc, "-b", ...packages], { cwd: root }).catch(failed);
   await run(process.execPath, [tsc, "-p", config]).catch(failed);
-});
+}
 
 test("the tests in the guides pass", async (t) => {
-  const tests = writeBlocks(t).filter(({ code }) => code.includes("node:test"));
+  await runTests(writeBlocks(t), 3);
+});
+
+/** All of them, more than `above`. */
+async function runTests(written: readonly WrittenBlock[], above: number): Promise<void> {
+  const tests = written.filter(({ code }) => code.includes("node:test"));
   const count = tests.flatMap(({ code }) => [...code.matchAll(/^test\(/gm)]).length;
-  assert.ok(count > 3);
+  assert.ok(count > above);
   const files = tests.map(({ path }) => path);
   // Without the mark of this test, for a test that runs tests would pass over them.
   const { NODE_TEST_CONTEXT: _mark, ...env } = process.env;
@@ -86,4 +112,4 @@ test("the tests in the guides pass", async (t) => {
     (error: { stdout: string }) => assert.fail(error.stdout),
   );
   assert.match(stdout, new RegExp(`^# pass ${count}$`, "m"));
-});
+}
