@@ -58,7 +58,7 @@ Object.assign(codeqPlugin, {
   [Symbol.for("fastify.display-name")]: "codeq",
 });
 
-/** What nobody listens to goes to the log of the application. */
+/** Without a listener of the user, an event goes to the log of the application. */
 function listenersFor({ log }: FastifyInstance): WorkerListeners {
   return {
     failed: ({ id, task, attempt }, err) =>

@@ -60,7 +60,7 @@ export class Workers implements OnApplicationBootstrap, OnApplicationShutdown {
     return this.#reflector.get<ProcessorSettings | undefined>(processorKey, metatype);
   }
 
-  /** What nobody listens to goes to the log of the application. */
+  /** Without a listener of the user, an event goes to the log of the application. */
   #log(): WorkerListeners {
     return {
       failed: ({ id, task, attempt }, error) => {
