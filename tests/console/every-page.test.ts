@@ -17,6 +17,8 @@ const paths = [
   "/ui/tasks",
   "/ui/tasks?q=state%3Adead",
   "/ui/failures",
+  "/ui/batches",
+  `/ui/batches/${"b".repeat(128)}`,
   "/ui/jobs",
   "/ui/workers",
   "/ui/webhooks",
@@ -58,6 +60,9 @@ async function fill(api: Api): Promise<string> {
   await api.ask(`/tasks/${id}/heartbeat`, { progress, logs: ["began", "page 4"] });
   await api.ask("/admin/subscriptions", { callbackUrl: "https://worker.example.com/wake" });
   await api.put("/admin/topics/send-email", { priorityTiers: [0, 5], maxAttempts: 3 });
+  const batch = `/batches/${"b".repeat(128)}`;
+  await api.put(batch, { command: longQueue, payload: {} });
+  await api.createDead("count-orders", "E".repeat(4000), { batchId: "b".repeat(128) });
   await fillHostileLengths(api);
   return await api.createDead("send-email", "SmtpError: 421 from 203.0.113.7");
 }

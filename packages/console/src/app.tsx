@@ -8,6 +8,7 @@ import { Dialogs } from "./overlays/dialog.tsx";
 import { showKeys } from "./overlays/page-info.tsx";
 import { ApiKeys } from "./pages/api-keys.tsx";
 import { Audit } from "./pages/audit.tsx";
+import { BatchDetails, Batches } from "./pages/batches.tsx";
 import { Cluster } from "./pages/cluster.tsx";
 import { Failures } from "./pages/failures.tsx";
 import { Jobs } from "./pages/jobs.tsx";
@@ -46,6 +47,7 @@ const pages: Readonly<Record<string, () => JSX.Element>> = {
   "/tasks": Tasks,
   "/failures": Failures,
   "/schedules": Schedules,
+  "/batches": Batches,
   "/jobs": Jobs,
   "/workers": Workers,
   "/webhooks": Webhooks,
@@ -66,7 +68,7 @@ function shownAt(path: string, who: Session): Shown {
     const page = isFor(who, entry) ? <Page /> : <NotForRole role={who.role} />;
     return { crumbs: [{ text: entry.title }], page };
   }
-  const [, kind, part = ""] = /^\/(queues|tasks|schedules)\/([^/]+)$/.exec(path) ?? [];
+  const [, kind, part = ""] = /^\/(queues|tasks|schedules|batches)\/([^/]+)$/.exec(path) ?? [];
   const name = decoded(part);
   if (kind === "queues") {
     const crumbs = [{ text: "Queues", href: href("/queues") }, { text: name }];
@@ -75,6 +77,10 @@ function shownAt(path: string, who: Session): Shown {
   if (kind === "schedules") {
     const crumbs = [{ text: "Schedules", href: href("/schedules") }, { text: name }];
     return { crumbs, page: <ScheduleDetails key={name} id={name} /> };
+  }
+  if (kind === "batches") {
+    const crumbs = [{ text: "Batches", href: href("/batches") }, { text: name }];
+    return { crumbs, page: <BatchDetails key={name} id={name} /> };
   }
   if (kind === "tasks") {
     const crumbs = [{ text: "Tasks", href: href("/tasks") }, { text: shortId(name) }];

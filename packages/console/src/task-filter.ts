@@ -23,6 +23,7 @@ interface FilterKey {
 const places = [
   "ready",
   "delayed",
+  "held",
   "leased",
   "failure",
   "dead",
@@ -48,6 +49,7 @@ const filterKeys: readonly FilterKey[] = [
   { key: "group", query: "group", about: "a group of the failures page" },
   { key: "tag", query: "tag", about: "one of the labels of the task" },
   { key: "schedule", query: "schedule", about: "the id of the schedule that created the task" },
+  { key: "batch", query: "batch", about: "the id of the batch of which the task is a member" },
   { key: "worker", query: "worker", about: "who has the task, or had it last" },
   { key: "priority", query: "priority", about: "0 to 9" },
   { key: "key", query: "idempotencyKey", about: "the idempotency key" },

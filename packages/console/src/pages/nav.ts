@@ -25,6 +25,7 @@ export const navigation: readonly {
       { path: "/tasks", title: "Tasks", icon: "tasks", key: "t" },
       { path: "/failures", title: "Failures", icon: "failures", key: "f" },
       { path: "/schedules", title: "Schedules", icon: "delayed", key: "d" },
+      { path: "/batches", title: "Batches", icon: "batches", key: "m" },
       { path: "/jobs", title: "Bulk jobs", icon: "bulk", key: "b" },
       { path: "/workers", title: "Workers", icon: "workers", key: "w" },
       { path: "/enqueue", title: "Enqueue", icon: "plus", key: "e", forAdmins: true },

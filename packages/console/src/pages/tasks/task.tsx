@@ -30,6 +30,7 @@ import { useQuery } from "../../query.ts";
 import { href } from "../../router.ts";
 import { hidesPayloads, mayAct, session } from "../../session.ts";
 import { useStore } from "../../store.ts";
+import { batchHref } from "../batches.tsx";
 import { enqueueLike } from "./enqueue.tsx";
 import { Explain } from "./explain.tsx";
 import {
@@ -257,6 +258,7 @@ function factsOf(task: TaskRow): Fact[] {
       </a>,
     ],
     ["Worker", task.workerId && <WorkerName key="w" id={task.workerId} />],
+    ["Batch", task.batchId && <BatchLink key="b" task={task} id={task.batchId} />],
     ["Replayed", task.replays === undefined ? undefined : plural(task.replays, "time")],
     ["Replay of", link(task.replayOf)],
     ["Replayed as", link(task.replayedAs)],
@@ -264,6 +266,17 @@ function factsOf(task: TaskRow): Fact[] {
     ["Unique key", text(uniqueOf(task))],
     ["Trace", traceOf(task)],
   ];
+}
+
+function BatchLink({ task, id }: { readonly task: TaskRow; readonly id: string }): JSX.Element {
+  return (
+    <>
+      <a class="qname" href={batchHref(id)} title={id}>
+        <bdi>{id}</bdi>
+      </a>
+      {task.isBatchCallback === true ? ", its callback" : null}
+    </>
+  );
 }
 
 /** The client library makes a key for each call, so that it can repeat the call; such a key is not the user's. */
