@@ -302,6 +302,7 @@ export class Client implements AsyncDisposable {
   worker(handlers: Handler | readonly Handler[], options: WorkerOptions = {}): Worker {
     this.#checkOpen();
     const { middleware = [], on = {}, lagWarning = lagWarningDefault } = options;
+    const byQueue = handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]);
     const token = options.token === undefined ? this.#token : tokenSource(options.token);
     const worker = new TaskWorker({
       runtime: this.#runtime,
@@ -310,9 +311,9 @@ export class Client implements AsyncDisposable {
       upload: (file) => uploadArtifact(this.#transports.api, token, file),
       batchById: (id) => this.batchById(id),
       tracing: this.#tracing,
-      handlers: handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]),
+      handlers: byQueue,
       middleware,
-      concurrency: checkConcurrency(options.concurrency),
+      concurrency: checkConcurrency(options.concurrency, [...byQueue.values()]),
       tasksMax: checkMaxTasks(options.maxTasks),
       name: checkName(options.name ?? this.#workerName()),
       lagWarningMs: toMs(lagWarning, "lagWarning"),

@@ -8,6 +8,7 @@ import { type Duration, toMs } from "./duration.ts";
 import type { EnqueueArguments, EnqueueOptions } from "./producer/enqueue-options.ts";
 import type { ResultOptions, Run } from "./producer/run.ts";
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
+import { runMany } from "./worker/gathering.ts";
 import type { TaskContext } from "./worker/task-context.ts";
 
 /** How often a task is tried, and how soon again. */
@@ -84,9 +85,47 @@ export type HandlerFunction<Parsed, Returned> = (
   ctx: TaskContext,
 ) => Returned | Promise<Returned>;
 
-/** A task together with its handler; made by `task.handle`. */
+/** How many tasks a call of a `handleMany` gets. */
+export interface ManyOptions {
+  /** Most tasks of one call: 1 to 10,000. */
+  readonly max: number;
+  /** How long the first task waits for others, as a part of its `timeout`. Default: `"100ms"`. */
+  readonly wait?: Duration | undefined;
+}
+
+/** One of several tasks that a handler gets together. */
+export interface TaskOfMany<Parsed> {
+  readonly input: Parsed;
+  readonly ctx: TaskContext;
+}
+
+/**
+ * What a handler of many tasks returns: for each task, in the order in which it got them, the output, or the error that
+ * the attempt failed with. Nothing completes all tasks without an output.
+ */
+export type ManyOutcomes<Returned> =
+  | readonly (Returned | Error)[]
+  // biome-ignore lint/suspicious/noConfusingVoidType: a function without a return gives void.
+  | (undefined extends Returned ? void : never);
+
+/** The function that does the work of several tasks. What it throws is the error of all of them. */
+export type ManyFunction<Parsed, Returned> = (
+  tasks: readonly TaskOfMany<Parsed>[],
+) => ManyOutcomes<Returned> | Promise<ManyOutcomes<Returned>>;
+
+/** A handler of many tasks as workers see it. */
+export interface ManyHandler {
+  readonly name: string;
+  readonly max: number;
+  readonly waitMs: number;
+  readonly run: ManyFunction<unknown, unknown>;
+}
+
+/** A task together with its handler; made by `task.handle` and `task.handleMany`. */
 export interface Handler<Parsed = unknown, Returned = unknown> {
   readonly definition: TaskDefinition;
+  /** @internal Set when the handler gets several tasks at a time. */
+  readonly many?: ManyHandler | undefined;
   /**
    * Calls the function that `task.handle` was given, as a worker does. A test gives it the `fakeContext` of
    * `@codeq/client/testing`.
@@ -124,6 +163,18 @@ export interface Task<Input, Output, Parsed = Input, Returned = Output>
    * ```
    */
   handle(run: HandlerFunction<Parsed, Returned>): Handler<Parsed, Returned>;
+  /**
+   * The same for several tasks at a time: the function is called when there are `max` tasks, or when the first has
+   * waited for `wait`. Each task has an outcome of its own.
+   *
+   * ```ts
+   * const handler = saveRow.handleMany({ max: 100, wait: "200ms" }, async (tasks) => {
+   *   const rows = await database.insert(tasks.map(({ input }) => input));
+   *   return rows.map((row) => row.error ?? { id: row.id });
+   * });
+   * ```
+   */
+  handleMany(options: ManyOptions, run: ManyFunction<Parsed, Returned>): Handler<Parsed, Returned>;
   /**
    * `client.enqueue` with the client of this process: the one of `useClient`, otherwise one for the server that
    * the environment names (`CODEQ_URL`, `CODEQ_TOKEN`). Resolves when the task is stored.
@@ -201,6 +252,7 @@ export function tasksOf(client: () => TaskClient): DefineTask {
       name,
       definition,
       handle: (run) => ({ definition, call: callOf(run) }),
+      handleMany: (given, run) => handlerOfMany(definition, given, run),
       enqueue,
       run: async (input, options = {}) => (await enqueue(input, options)).result(options),
     };
@@ -211,6 +263,36 @@ export function tasksOf(client: () => TaskClient): DefineTask {
 function callOf(run: HandlerFunction<unknown, unknown>): Handler["call"] {
   if (typeof run === "function") return async (input, ctx) => run(input, ctx);
   throw new CodeqError("invalid_option", "a worker takes handlers: give task.handle a function");
+}
+
+const manyMax = 10_000;
+const manyWaitDefault: Duration = "100ms";
+
+function handlerOfMany(
+  definition: TaskDefinition,
+  { max, wait = manyWaitDefault }: ManyOptions,
+  run: ManyFunction<unknown, unknown>,
+): Handler {
+  const { name, timeoutMs = Number.POSITIVE_INFINITY } = definition;
+  if (typeof run !== "function") {
+    throw new CodeqError("invalid_option", "give task.handleMany its options and a function");
+  }
+  if (!Number.isInteger(max) || max < 1 || max > manyMax) {
+    const text = `invalid max ${max} of handleMany: a whole number from 1 to ${manyMax}`;
+    throw new CodeqError("invalid_option", text);
+  }
+  const waitMs = toMs(wait, "wait");
+  if (waitMs >= timeoutMs) {
+    const text = `invalid wait ${JSON.stringify(wait)} of handleMany: less than the timeout of ${name}`;
+    throw new CodeqError("invalid_option", text);
+  }
+  const many: ManyHandler = { name, max, waitMs, run };
+  const call: Handler["call"] = async (input, ctx) => {
+    const [outcome] = await runMany(many, [{ input, ctx }]);
+    if (outcome instanceof Error) throw outcome;
+    return outcome;
+  };
+  return { definition, call, many };
 }
 
 const leaseDefault: Duration = "60s";

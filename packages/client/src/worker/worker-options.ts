@@ -7,7 +7,7 @@ import type { Middleware, TaskContext } from "./task-context.ts";
 
 /** How a worker works, and who hears of it. */
 export interface WorkerOptions {
-  /** How many tasks the worker runs at a time. Default: 10. */
+  /** How many tasks the worker runs at a time. Default: 10, or as many as its `handleMany` get together. */
   readonly concurrency?: number | undefined;
   /** Closes the worker when this many runs have ended and the server knows of them. Default: no limit. */
   readonly maxTasks?: number | undefined;
@@ -104,12 +104,21 @@ export interface Worker extends AsyncDisposable {
 const concurrencyDefault = 10;
 const concurrencyMax = 10_000;
 
-export function checkConcurrency(concurrency: number = concurrencyDefault): number {
-  if (Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= concurrencyMax) {
-    return concurrency;
+export function checkConcurrency(
+  given: number | undefined,
+  handlers: readonly Pick<Handler, "definition" | "many">[],
+): number {
+  const together = handlers.reduce((sum, { many }) => sum + (many?.max ?? 0), 0);
+  const concurrency = given ?? Math.min(concurrencyMax, Math.max(concurrencyDefault, together));
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > concurrencyMax) {
+    const text = `invalid concurrency ${concurrency}: a whole number from 1 to ${concurrencyMax}`;
+    throw new CodeqError("invalid_option", text);
   }
-  const text = `invalid concurrency ${concurrency}: a whole number from 1 to ${concurrencyMax}`;
-  throw new CodeqError("invalid_option", text);
+  const never = handlers.find(({ many }) => many !== undefined && many.max > concurrency);
+  if (never === undefined) return concurrency;
+  const { name } = never.definition;
+  const text = `concurrency ${concurrency} is less than the max of ${name}, whose calls would never be full`;
+  throw new CodeqError("invalid_option", `${text}; set it to ${never.many?.max} or more`);
 }
 
 export function checkMaxTasks(maxTasks: number = Number.POSITIVE_INFINITY): number {

@@ -11,6 +11,7 @@
 import { worker } from "@codeq/protocol/wire";
 import type { Artifact } from "../api-types.ts";
 import type { UploadedFile } from "../artifact.ts";
+import type { Clock } from "../clock.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { Connection, type Next, type TokenSource } from "../connection.ts";
 import { inWords, toMs, toSeconds } from "../duration.ts";
@@ -21,6 +22,7 @@ import type { OpenSession } from "../session.ts";
 import type { Handler } from "../task.ts";
 import type { Tracing } from "../trace-context.ts";
 import { Attempt } from "./attempt.ts";
+import { Gathering } from "./gathering.ts";
 import { Leases } from "./leases.ts";
 import { type Ack, Outbox, type Settlement } from "./outbox.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
@@ -81,6 +83,9 @@ export class TaskWorker implements Worker {
   readonly #readys: Readys;
   readonly #claimMs: number;
   readonly #attempts = new IdTable<Attempt>();
+  /** By the name of the queue. */
+  readonly #handlers = new Map<string, Handler>();
+  readonly #gatherings: Gathering[] = [];
   /** Received and not started: there were more than asked for. */
   #waiting: Attempt[] = [];
   #running = 0;
@@ -96,6 +101,9 @@ export class TaskWorker implements Worker {
   constructor(parts: WorkerParts) {
     this.#parts = parts;
     const { runtime, openSession, token, handlers, name, lagWarningMs, reports } = parts;
+    for (const [queue, handler] of handlers) {
+      this.#handlers.set(queue, this.#gathered(handler, runtime.clock));
+    }
     const commands = [...handlers.values()].map(({ definition }) => definition.name);
     this.#claimMs = Math.min(...[...handlers.values()].map((each) => each.definition.leaseMs));
     this.#connection = new Connection({
@@ -174,6 +182,8 @@ export class TaskWorker implements Worker {
     if (this.#state === "closed") return;
     this.#state = "draining";
     for (const attempt of this.#waiting.splice(0)) this.#finished(attempt, handBack);
+    // Without time to finish, the tasks that wait for others go back as well.
+    if (graceMs > 0) for (const gathering of this.#gatherings) gathering.close();
     // A Ready cannot be taken back, but the server forgets those of a session that ends.
     this.#connection.renew();
     if (!(await this.#idle(graceMs, () => this.#running === 0))) {
@@ -190,6 +200,13 @@ export class TaskWorker implements Worker {
     const why = problem === undefined ? "" : `: ${problem.message}`;
     const text = `the server has not acknowledged the results of ${left} tasks${why}`;
     throw new CodeqError("unavailable", text, { cause: problem, ambiguous: true });
+  }
+
+  #gathered(handler: Handler, clock: Clock): Handler {
+    if (handler.many === undefined) return handler;
+    const gathering = new Gathering(handler, handler.many, clock);
+    this.#gatherings.push(gathering);
+    return gathering.handler;
   }
 
   /** Waits until the condition holds; false when it does not in this time. */
@@ -324,7 +341,7 @@ export class TaskWorker implements Worker {
     this.#readys.answered();
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     for (const task of tasks) {
-      const handler = this.#parts.handlers.get(task.command.toLowerCase());
+      const handler = this.#handlers.get(task.command.toLowerCase());
       if (handler === undefined) continue;
       const attempt = new Attempt(task, handler, nowMs);
       this.#attempts.add(attempt);
