@@ -236,6 +236,49 @@ test("tasks of a lane are found by it", async (t) => {
   );
 });
 
+test("a lane shows its share of the units that were claimed", async (t) => {
+  const server = await setup(t);
+  for (const [lane, cost] of [
+    ["a", 3],
+    ["b", 1],
+    ["", 4],
+  ])
+    await create(server, { lane, cost });
+  await claimed(server);
+  const { json } = await ofLane(server, "GET", "");
+  const shares = json.lanes.map(({ lane, share }: Record<string, unknown>) => [lane, share]);
+  assert.deepEqual(shares, [
+    ["a", 0.375],
+    ["b", 0.125],
+  ]);
+});
+
+test("failures of a lane have groups of their own, and the other lanes are left out", async (t) => {
+  const server = await setup(t);
+  for (const lane of ["a", "a", "b"]) await create(server, { lane });
+  for (const each of await claimed(server)) {
+    const body = { status: "FAILED", error: "no such host" };
+    const path = `/v1/codeq/tasks/${each.slice(2)}/result`;
+    await server.ask(path, { method: "POST", caller: "worker-acme", body });
+  }
+  const { json } = await server.get("/admin/failure-groups?lane=a", "admin-acme");
+  assert.deepEqual(
+    json.groups.map(({ count }: { count: number }) => count),
+    [2],
+  );
+});
+
+test("metrics count lanes by queue, and have no label for a lane", async (t) => {
+  const server = await setup(t);
+  await putTopic(server, { lanes: { concurrency: 1 } });
+  for (const lane of ["ada", "ada", "bob"]) await create(server, { lane });
+  await claimed(server, 1);
+  const text = (await server.ask("/metrics", {})).text;
+  assert.match(text, /codeq_queue_lanes\{command="render",state="claimable"\} 1\n/);
+  assert.match(text, /codeq_queue_lanes\{command="render",state="waiting"\} [01]\n/);
+  assert.doesNotMatch(text, /ada/);
+});
+
 test("with several shards, a lane is in one of them and its limit is exact", async (t) => {
   const server = await setup(t, {
     storage: "files",

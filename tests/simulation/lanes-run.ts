@@ -256,6 +256,11 @@ class LanesRun {
   check(): string | undefined {
     const queue = this.#broker.queues.find(acme, queueOf("work"));
     if (queue === undefined) return "the queue is gone";
+    const withTasks = lanes.filter((name) => this.#inLane(name).ready.length > 0).length;
+    const { claimable = 0, waiting = 0 } = queue.lanes?.states ?? {};
+    if (claimable < 0 || waiting < 0 || claimable + waiting !== withTasks) {
+      return `${claimable} lanes are claimable and ${waiting} wait, and ${withTasks} have tasks`;
+    }
     let top = -1;
     const plain = this.#inLane("");
     if (plain.ready.length > 0) top = plain.ready[0]?.priority ?? -1;

@@ -40,6 +40,8 @@ export interface Lane {
   readonly rate?: Rate | undefined;
   /** How many times the share of another lane. */
   readonly weight: number;
+  /** Its share of the units that were claimed from the queue in the last minutes, from 0 to 1. */
+  readonly share: number;
   /** Units that may be spent now. */
   readonly unitsLeft?: number | undefined;
   /** When the next task may be claimed, where that is later than now. */

@@ -76,8 +76,8 @@ function asJson(look: TopLook): object {
     logBytes: after.logBytes,
     lagSeconds: after.lagSeconds,
     queues: queues.map(({ now, ...rates }) => {
-      const { ready, delayed, inProgress, dlq } = now;
-      return { ...rates, ready, delayed, inProgress, dlq };
+      const { ready, delayed, inProgress, dlq, lanes } = now;
+      return { ...rates, ready, delayed, inProgress, dlq, lanes };
     }),
     workers: look.workers ?? null,
   };

@@ -66,6 +66,7 @@ const filters: readonly OptionRow[] = [
     about: "Only tasks of this schedule.",
   },
   { name: "batch", sets: "batch", value: "id", about: "Only members of this batch." },
+  { name: "lane", sets: "lane", value: "lane", about: "Only tasks of this lane." },
   {
     name: "created-after",
     sets: "createdAfter",
@@ -116,7 +117,7 @@ const oneQueue: ArgumentRow = {
   isQueue: true,
 };
 const jobId: ArgumentRow = { name: "id", about: "The id of a job." };
-const jobRate: OptionRow = {
+export const jobRate: OptionRow = {
   name: "rate",
   sets: "ratePerSecond",
   value: "number",

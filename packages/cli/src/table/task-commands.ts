@@ -279,7 +279,8 @@ export const taskCommands: readonly CommandRow[] = [
     group: "watch",
     about: "Shows queues, rates, ages and workers, live.",
     details: [
-      "Reads the metrics of the server, for all tenants. OLDEST is the age of the next task in the queue.",
+      "Reads the metrics of the server, for all tenants. OLDEST is the age of the next task in the queue, LANES",
+      "the number of lanes with ready tasks; codeq lanes shows each of them.",
       "P50 and P99 are percentiles of the time from creation to end, of the tasks that ended since the",
       "last update, or of all tasks if none did. With an admin token, top also lists the workers of the",
       "tenant that hold leases or have an open stream.",

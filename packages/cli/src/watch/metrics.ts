@@ -5,6 +5,8 @@ export interface QueueSnapshot {
   readonly delayed: number;
   readonly inProgress: number;
   readonly dlq: number;
+  /** Lanes with ready tasks. */
+  readonly lanes: number;
   readonly created: number;
   readonly claimed: number;
   readonly completed: number;
@@ -74,6 +76,9 @@ function queuesIn(metrics: MetricsText): Map<string, QueueSnapshot> {
     const place = depths[labels["queue"] as keyof typeof depths];
     if (place !== undefined) add(labels["command"] ?? "", place, value);
   }
+  for (const { labels, value } of metrics.all("codeq_queue_lanes")) {
+    add(labels["command"] ?? "", "lanes", value);
+  }
   const take = (name: string, count: Count, status?: string): void => {
     for (const { labels, value } of metrics.all(name)) {
       if (status === undefined || labels["status"] === status) {
@@ -105,6 +110,7 @@ function noCounts(): Record<Count, number> {
     delayed: 0,
     inProgress: 0,
     dlq: 0,
+    lanes: 0,
     created: 0,
     claimed: 0,
     completed: 0,

@@ -142,6 +142,9 @@ function queueTable(queues: readonly QueueRates[], style: Style, width: number):
     right("READY", ({ now }) => count(now.ready)),
     right("DELAYED", ({ now }) => count(now.delayed)),
     right("RUNNING", ({ now }) => count(now.inProgress)),
+    ...(queues.some(({ now }) => now.lanes > 0)
+      ? [right("LANES", ({ now }) => (now.lanes === 0 ? "-" : count(now.lanes)))]
+      : []),
     right("DEAD", ({ now }) => (now.dlq > 0 ? style.red(count(now.dlq)) : "0")),
     right("OLDEST", ({ oldestSeconds }) => msText(milliseconds(oldestSeconds ?? undefined))),
     right("IN/s", ({ inPerSecond }) => rate(inPerSecond)),

@@ -1,7 +1,7 @@
 /** Lanes: what tasks of a queue with the same key share. Their limits are part of the topic of the queue. */
 
 import { endpoints, type OutOfBounds } from "../contract/endpoint.ts";
-import { count, instant, like, list, object, text, whole } from "../contract/shape.ts";
+import { count, decimal, instant, like, list, object, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
 import { paused } from "./queues.ts";
 
@@ -70,6 +70,10 @@ export const Lane = object(
     concurrency: count("How many tasks may be leased.", isOptional),
     rate: like(Rate, "How fast tasks may be claimed.", isOptional),
     weight: count("How many times the share of another lane."),
+    share: decimal(
+      "Its share of the units that were claimed from the queue in the last minutes, from 0 to 1.",
+      { min: 0 },
+    ),
     unitsLeft: count("Units that may be spent now.", isOptional),
     nextAt: instant("When the next task may be claimed, where that is later than now.", isOptional),
     paused: { ...paused, about: "Who paused the lane, when and why." },

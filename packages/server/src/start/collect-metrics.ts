@@ -104,6 +104,13 @@ export function collectBrokerMetrics(metrics: Metrics, broker: ShardBroker, cloc
       ),
     );
   });
+  metrics.queueLanes.collect(() =>
+    [...broker.queues.all()].flatMap(({ name, lanes }) => {
+      if (lanes === undefined) return [];
+      const { claimable, waiting } = lanes.states;
+      return [[claimable, name, "claimable"] as const, [waiting, name, "waiting"] as const];
+    }),
+  );
   metrics.dlqDepth.collect(() =>
     [...broker.queues.all()].map(({ name, counts }) => [counts.dead, name]),
   );

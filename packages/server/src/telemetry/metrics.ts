@@ -171,6 +171,12 @@ export const metricTable = {
     labels: [{ name: "command" }],
     sameLabels: "largest",
   },
+  queueLanes: {
+    name: "codeq_queue_lanes",
+    type: "gauge",
+    help: "Lanes with ready tasks per command, in all tenants: those that claims may take from, and those that wait for a lease to end, for units, or for an operator.",
+    labels: [{ name: "command" }, { name: "state", values: ["claimable", "waiting"] }],
+  },
   dlqDepth: {
     name: "codeq_dlq_depth",
     type: "gauge",

@@ -138,7 +138,10 @@ export interface WantedLanes {
 
 export interface FoundLanes {
   readonly lanes: readonly LaneLook[];
+  /** How many lanes have tasks, times or limits. */
   readonly total: number;
+  /** What was claimed of the queue of late. */
+  readonly recentUnits: number;
 }
 
 export interface QueueWork extends QueueName {

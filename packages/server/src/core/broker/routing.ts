@@ -183,12 +183,21 @@ function mergeLanes(all: readonly FoundLanes[], limit: number): FoundLanes {
     (one, other) => {
       const [busy, rest] =
         one.ready + one.leased < other.ready + other.leased ? [other, one] : [one, other];
-      return { ...busy, ready: busy.ready + rest.ready, leased: busy.leased + rest.leased };
+      return {
+        ...busy,
+        ready: busy.ready + rest.ready,
+        leased: busy.leased + rest.leased,
+        recentUnits: busy.recentUnits + rest.recentUnits,
+      };
     },
   );
   lanes.sort((a, b) => b.ready - a.ready || (a.lane < b.lane ? -1 : 1));
   const total = Math.max(lanes.length, ...all.map((each) => each.total));
-  return { lanes: lanes.slice(0, limit), total };
+  return {
+    lanes: lanes.slice(0, limit),
+    total,
+    recentUnits: sum(all.map(({ recentUnits }) => recentUnits)),
+  };
 }
 
 /** Adds up the items whose field of this name is the same. */

@@ -886,8 +886,9 @@ export class ShardBroker implements Broker {
   /** Lanes of a queue, those with the most ready tasks first, or one lane. */
   lanesOf(of: QueueName, { lane, limit }: WantedLanes): FoundLanes {
     const { lanes } = this.queues.find(of.tenantId, of.name) ?? {};
-    if (lanes === undefined) return { lanes: [], total: 0 };
-    return lane === undefined ? lanes.looks(limit) : { lanes: [lanes.look(lane)], total: 1 };
+    if (lanes === undefined) return { lanes: [], total: 0, recentUnits: 0 };
+    const found = lane === undefined ? lanes.looks(limit) : [lanes.look(lane)];
+    return { lanes: found, ...lanes.totals };
   }
 
   topicsOf(tenantId: TenantId): readonly Topic[] {

@@ -45,6 +45,8 @@ export interface LaneLook {
   readonly unitsLeft?: number | undefined;
   readonly nextMs?: number | undefined;
   readonly paused?: QueuePause | undefined;
+  /** What was claimed of it of late. */
+  readonly recentUnits: number;
 }
 
 export interface Ahead {

@@ -2,6 +2,7 @@
 import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
 import { queueOf, type TenantId } from "@codeq/queue";
+import type { FoundLanes } from "../../core/broker/broker.ts";
 import {
   areEmpty,
   type LaneLimits,
@@ -27,7 +28,8 @@ const audit = {
 export const listLanes = bind(api.lanes.listLanes, {
   run: async ({ broker }, call, { name, lane, limit }) => {
     const of = { tenantId: call.identity.tenantId, name: queueOf(name) };
-    return { ok: true, value: await broker.lanesOf(of, { lane, limit }) };
+    const found = await broker.lanesOf(of, { lane, limit });
+    return { ok: true, value: { ...found, lanes: sharesIn(found) } };
   },
   audit: { of: "other tenants", target: ({ name }) => name },
 });
@@ -69,6 +71,14 @@ export const resumeLane = bind(api.lanes.resumeLane, {
   audit,
 });
 
+type ShownLane = LaneLook & { readonly share: number };
+
+function sharesIn({ lanes, recentUnits: all }: FoundLanes): ShownLane[] {
+  const share = (units: number): number =>
+    all === 0 ? 0 : Math.round((units / all) * 1000) / 1000;
+  return lanes.map((lane) => ({ ...lane, share: share(lane.recentUnits) }));
+}
+
 function nameOf({ identity }: Pick<Call, "identity">, { name, lane }: OfLane): LaneName {
   return { tenantId: identity.tenantId as TenantId, name: queueOf(name), lane };
 }
@@ -77,12 +87,12 @@ async function change(
   { broker }: Server,
   of: LaneName,
   next: (before: LaneLimits) => LaneLimits,
-): Promise<Answer<LaneLook>> {
+): Promise<Answer<ShownLane>> {
   const { limits: before, count } = await broker.laneLimits(of);
   const after = next(before ?? noLaneLimits);
   const isMore = before === undefined && !areEmpty(after);
   if (isMore && count >= limits.laneLimitsMax) return refusal("too_many_lanes");
   await broker.setLane(of, after);
-  const { lanes } = await broker.lanesOf(of, { lane: of.lane, limit: 1 });
-  return { ok: true, value: lanes[0] as LaneLook };
+  const found = await broker.lanesOf(of, { lane: of.lane, limit: 1 });
+  return { ok: true, value: sharesIn(found)[0] as ShownLane };
 }

@@ -57,6 +57,23 @@ export class Allowance {
   }
 }
 
+const halfLifeMs = 60_000;
+
+/** Units that were claimed of late: after a minute, a unit counts half as much. */
+export class RecentUnits {
+  #units = 0;
+  #atMs = 0;
+
+  add(units: number, nowMs: number): void {
+    this.#units = this.at(nowMs) + units;
+    this.#atMs = nowMs;
+  }
+
+  at(nowMs: number): number {
+    return this.#units === 0 ? 0 : this.#units * 0.5 ** ((nowMs - this.#atMs) / halfLifeMs);
+  }
+}
+
 /** Something that may be claimed from again at a time. */
 export interface Timed extends HeapItem {
   readonly queue: QueueState;
@@ -70,11 +87,14 @@ export class Lane implements Timed {
   dueMs = 0;
   heapIndex = -1;
   readonly windows: LaneWindow[] = [];
+  /** Ready tasks of all windows. */
+  ready = 0;
   leased = 0;
   /** Leases that a claim under way is about to take. */
   reserved = 0;
   policy: LanePolicy;
   readonly allowance: Allowance = new Allowance();
+  readonly recent: RecentUnits = new RecentUnits();
   /** The window that claims may take from. */
   offered: LaneWindow | undefined;
 
@@ -95,10 +115,6 @@ export class Lane implements Timed {
       if (window.ready > 0 && (top === undefined || window.priority > top.priority)) top = window;
     }
     return top;
-  }
-
-  get ready(): number {
-    return this.windows.reduce((sum, { ready }) => sum + ready, 0);
   }
 
   get isAtLimit(): boolean {

@@ -15,7 +15,7 @@ import type { RecordWrite } from "../../store/store.ts";
 import { timeOfId } from "../../task-ids.ts";
 import type { QueueState } from "../queue-state.ts";
 import { FairOrder } from "./fair-order.ts";
-import { Allowance, Lane, type Timed } from "./lane.ts";
+import { Allowance, Lane, RecentUnits, type Timed } from "./lane.ts";
 import { type LanePosition, LaneWindow } from "./lane-window.ts";
 import type { ShardLanes } from "./shard-lanes.ts";
 
@@ -31,6 +31,7 @@ class QueueRate implements Timed {
   heapIndex = -1;
   rate: Rate | undefined;
   readonly allowance: Allowance = new Allowance();
+  readonly recent: RecentUnits = new RecentUnits();
 
   constructor(queue: QueueState) {
     this.queue = queue;
@@ -52,6 +53,7 @@ export class QueueLanes {
   /** What administrators gave to single lanes. */
   readonly #limits: Map<string, LaneLimits> = new Map();
   #policy: LanePolicy = anyPolicy;
+  #withTasks = 0;
 
   constructor(queue: QueueState, shard: ShardLanes) {
     this.queue = queue;
@@ -62,6 +64,12 @@ export class QueueLanes {
 
   get size(): number {
     return this.#lanes.size;
+  }
+
+  /** Lanes with ready tasks: those that claims may take from, and those that wait for a lease, a time or an operator. */
+  get states(): { readonly claimable: number; readonly waiting: number } {
+    const claimable = this.#orders.reduce((sum, order) => sum + (order?.size ?? 0), 0);
+    return { claimable, waiting: this.#withTasks - claimable };
   }
 
   all(): Iterable<Lane> {
@@ -144,10 +152,17 @@ export class QueueLanes {
   }
 
   #count(window: LaneWindow, change: number): void {
-    const { priority } = window;
+    const { priority, lane } = window;
     window.ready += change;
+    this.#addReady(lane, change);
     this.ready[priority] = (this.ready[priority] as number) + change;
     this.queue.addReady(priority, change);
+  }
+
+  #addReady(lane: Lane, change: number): void {
+    if (lane.ready === 0) this.#withTasks += 1;
+    lane.ready += change;
+    if (lane.ready === 0) this.#withTasks -= 1;
   }
 
   /** Ready tasks that are on disk, before the first change. */
@@ -156,6 +171,7 @@ export class QueueLanes {
     for (const [priority, count] of counts.entries()) {
       if (count === 0) continue;
       this.#window(lane, priority).recover(count, sequence);
+      this.#addReady(lane, count);
       this.ready[priority] = (this.ready[priority] as number) + count;
     }
   }
@@ -250,7 +266,8 @@ export class QueueLanes {
     lane.reserved += 1;
     const nowMs = this.#shard.clock.monotonicMs();
     lane.allowance.spend(lane.policy.rate, cost, nowMs);
-    this.whole.allowance.spend(this.whole.rate, cost, nowMs);
+    lane.recent.add(cost, nowMs);
+    this.#spendOfQueue(cost, nowMs);
     this.taken(window);
   }
 
@@ -265,8 +282,14 @@ export class QueueLanes {
   takePlain(priority: number, cost: number): boolean {
     if (!this.mayTake(cost)) return false;
     this.#orders[priority]?.servedPlain(cost);
-    this.whole.allowance.spend(this.whole.rate, cost, this.#shard.clock.monotonicMs());
+    this.#spendOfQueue(cost, this.#shard.clock.monotonicMs());
     return true;
+  }
+
+  #spendOfQueue(cost: number, nowMs: number): void {
+    const { allowance, rate, recent } = this.whole;
+    allowance.spend(rate, cost, nowMs);
+    recent.add(cost, nowMs);
   }
 
   /** The worker of a task says how many units it took. */
@@ -378,8 +401,9 @@ export class QueueLanes {
     const lane = this.#lanes.get(name);
     const policy = lane?.policy ?? policyOf(this.#policy, this.#limits.get(name));
     const { rate, concurrency, weight, pause } = policy;
-    const { allowance = new Allowance(), top, ready = 0, leased = 0 } = lane ?? {};
+    const { allowance = new Allowance(), top, ready = 0, leased = 0, recent } = lane ?? {};
     const head = top?.head;
+    const nowMs = this.#shard.clock.monotonicMs();
     return {
       lane: name,
       ready,
@@ -388,22 +412,42 @@ export class QueueLanes {
       concurrency: Number.isFinite(concurrency) ? concurrency : undefined,
       rate: this.#limits.get(name)?.rate ?? this.queue.topic?.policy.lanes?.rate,
       weight,
-      unitsLeft: rate && Math.floor(allowance.unitsLeft(rate, this.#shard.clock.monotonicMs())),
+      unitsLeft: rate && Math.floor(allowance.unitsLeft(rate, nowMs)),
       nextMs: this.#laterWallMs(allowance.openMs(rate, top?.headCost ?? 1)),
       paused: pause,
+      recentUnits: recent?.at(nowMs) ?? 0,
     };
   }
 
   /** Lanes with ready tasks, leases, a time in the future, or limits of their own; those with the most tasks first. */
-  looks(limit: number): { readonly lanes: readonly LaneLook[]; readonly total: number } {
-    const nowMs = this.#shard.clock.monotonicMs();
-    const names = new Set(this.#limits.keys());
-    for (const lane of this.#lanes.values()) {
-      if (lane.ready > 0 || lane.leased > 0 || !lane.allowance.isOver(nowMs)) names.add(lane.name);
-    }
+  looks(limit: number): readonly LaneLook[] {
     const depth = (name: string): number => this.#lanes.get(name)?.ready ?? 0;
-    const sorted = [...names].sort((a, b) => depth(b) - depth(a) || (a < b ? -1 : 1));
-    return { lanes: sorted.slice(0, limit).map((name) => this.look(name)), total: names.size };
+    const order = (a: string, b: string): number => depth(b) - depth(a) || (a < b ? -1 : 1);
+    let deepest: string[] = [];
+    // Sorted in parts: there may be a million lanes.
+    for (const name of this.#listed()) {
+      if (deepest.push(name) === limit * 2) deepest = deepest.sort(order).slice(0, limit);
+    }
+    return deepest
+      .sort(order)
+      .slice(0, limit)
+      .map((name) => this.look(name));
+  }
+
+  *#listed(): Generator<string> {
+    const nowMs = this.#shard.clock.monotonicMs();
+    yield* this.#limits.keys();
+    for (const { name, ready, leased, allowance } of this.#lanes.values()) {
+      const isBusy = ready > 0 || leased > 0 || !allowance.isOver(nowMs);
+      if (isBusy && !this.#limits.has(name)) yield name;
+    }
+  }
+
+  /** How many lanes `looks` would list without a limit, and what was claimed of the queue of late. */
+  get totals(): { readonly total: number; readonly recentUnits: number } {
+    let total = 0;
+    for (const _ of this.#listed()) total += 1;
+    return { total, recentUnits: this.whole.recent.at(this.#shard.clock.monotonicMs()) };
   }
 
   /** The next tasks of the lanes that have been there longest. */
