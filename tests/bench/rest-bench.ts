@@ -11,7 +11,8 @@ export const restHelp = `a server without work
     --queues 10000             with one ready task each
     --delayed 0,1000000        tasks that are due tomorrow
     --seconds 20               per measurement
-  wake-ups are the times at which a thread of the server began to run, per second`;
+  wake-ups are the times at which a thread of the server began to run, per second; at the end the server is
+  started again: until it listens, until a claim for any queue is answered, CPU time and memory after that`;
 
 const batchMax = 1000;
 const creators = 4;
@@ -28,7 +29,12 @@ export async function restBench(args: readonly string[]): Promise<void> {
   const table = new Table(["queues", "delayed"]);
   for (const delayed of values.delayed) {
     await using workspace = new Workspace();
-    const server = await workspace.startServer({ CODEQ_DURABILITY: "fsync" });
+    const env = {
+      CODEQ_DURABILITY: "fsync",
+      CODEQ_DATA_DIR: workspace.newDirectory(),
+      CODEQ_QUOTAS: JSON.stringify({ default: { queues: 0 } }),
+    };
+    const server = await workspace.startServer(env);
     progress(`${values.queues} queues and ${delayed} delayed tasks are created`);
     await fill(server, values.queues, (n) => ({ command: `queue-${n}`, payload: {} }));
     const inQueue = (n: number): string => `queue-${n % Math.max(1, values.queues)}`;
@@ -38,8 +44,26 @@ export async function restBench(args: readonly string[]): Promise<void> {
       delaySeconds: tomorrowSeconds,
     }));
     await pause(settleMs);
-    table.add([String(values.queues), String(delayed)], await atRest(server, values.seconds));
+    const rest = await atRest(server, values.seconds);
+    await workspace.stop(server.child);
+    const restart = await restarted(() => workspace.startServer(env));
+    table.add([String(values.queues), String(delayed)], [...rest, ...restart]);
   }
+}
+
+/** Until the server listens, and until a claim for any queue is answered. */
+async function restarted(start: () => Promise<Listening>): Promise<Figure[]> {
+  const startedMs = performance.now();
+  const server = await start();
+  const listeningMs = performance.now();
+  await ask(server, "/tasks/claim", {});
+  const claimedMs = performance.now();
+  return [
+    figure("start ms", listeningMs - startedMs),
+    figure("claim ms", claimedMs - listeningMs),
+    figure("cpu s", (await cpuOf(server.child)).seconds, 2),
+    figure("started MB", await residentMbOf(server.child.pid)),
+  ];
 }
 
 async function atRest({ child: { pid } }: Listening, seconds: number): Promise<Figure[]> {
@@ -47,13 +71,16 @@ async function atRest({ child: { pid } }: Listening, seconds: number): Promise<F
   await pause(seconds * 1000);
   const cpu = (await cpuOf({ pid })).seconds - before.cpu.seconds;
   const wakeUps = (await wakeUpsOf(pid)) - before.wakeUps;
-  const status = await readFile(`/proc/${pid}/status`, "utf8");
-  const residentKib = Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]);
   return [
     figure("cpu %", (100 * cpu) / seconds, 2),
     figure("wake-ups/s", wakeUps / seconds, 1),
-    figure("resident MB", residentKib / 1024),
+    figure("resident MB", await residentMbOf(pid)),
   ];
+}
+
+async function residentMbOf(pid: number | undefined): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024;
 }
 
 /** A thread that waits gives up its processor; each time it runs again, something woke it up. */

@@ -153,7 +153,10 @@ export async function openSimKv(files: SimKvFiles, faults: KvFaults): Promise<Kv
     get: (key) => kv.get(key),
     getText: (key) => kv.getText(key),
     cursor: (range) => slowly(kv.cursor(range)),
-    textCursor: (range) => slowly(kv.textCursor(range)),
+    textCursor: (range) => {
+      const cursor = kv.textCursor(range);
+      return { ...slowly(cursor), skipTo: (key) => cursor.skipTo(key) };
+    },
     batch: () => new CollectedBatch(write),
     recover: async () => {
       await faults.pause();

@@ -309,10 +309,10 @@ class Life {
 
   /** Both kinds of scans see what lies in the range. */
   async #checkRange(range: KvRange, limit: number): Promise<void> {
-    const expected = this.#entries()
-      .filter(([key]) => key > range.after && key < range.before)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .slice(0, limit);
+    const entries = this.#entries().sort(([a], [b]) => (a < b ? -1 : 1));
+    const within = ({ after, before }: KvRange): (readonly [string, string])[] =>
+      entries.filter(([key]) => key > after && key < before).slice(0, limit);
+    const expected = within(range);
     const found = await this.engine.scan(range, limit);
     assert.deepEqual(
       found.map(([key, value]) => [key, value.toString("latin1")]),
@@ -321,6 +321,14 @@ class Life {
     assert.deepEqual(
       await this.engine.scanKeys(range, limit),
       expected.map(([key]) => key),
+    );
+    const parts = partsOf(
+      range,
+      entries.map(([key]) => key),
+    );
+    assert.deepEqual(
+      await this.engine.firstKeys(parts, limit),
+      parts.map((part) => within(part).map(([key]) => key)),
     );
   }
 
@@ -336,6 +344,15 @@ class Life {
       });
     assert.deepEqual(stored.sort(), this.#entries().sort());
   }
+}
+
+/** Cuts the range at every third key, and leaves out every fourth part. */
+function partsOf({ after, before }: KvRange, keys: readonly string[]): KvRange[] {
+  const cuts = keys.filter((key, at) => at % 3 === 0 && key > after && key < before);
+  const ends = [after, ...cuts, before];
+  return cuts
+    .map((_, at) => ({ after: ends[at] as string, before: ends[at + 1] as string }))
+    .filter((_, at) => at % 4 < 3);
 }
 
 test("reads see what was committed, wherever it is, through flushes and restarts", async () => {

@@ -217,6 +217,11 @@ export class Engine implements AsyncDisposable {
     return this.#layers.scanKeys(range, limit);
   }
 
+  /** Like `scanKeys` for each of many ranges, which are in order and do not meet. */
+  firstKeys(ranges: readonly KvRange[], limit: number): Promise<string[][]> {
+    return this.#layers.firstKeys(ranges, limit);
+  }
+
   /**
    * A view of the rows whose ids lie strictly inside the range, in order; an empty end is the end of all.
    * The row is undefined where its bytes cannot be read. Nothing that the view reads stays in memory.

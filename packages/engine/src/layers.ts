@@ -9,7 +9,7 @@ import { type Generation, readPosition } from "./flusher.ts";
 import type { Group } from "./group-commit.ts";
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvEntry, KvRange } from "./kv/kv.ts";
-import { openRows, type RowCursor, scanEntries, scanKeys } from "./merged-scan.ts";
+import { firstKeys, openRows, type RowCursor, scanEntries, scanKeys } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry, type RowEntry, type Unflushed } from "./overlay.ts";
 import { RowsAhead, TextsAhead } from "./read-ahead.ts";
 import { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";
@@ -140,6 +140,10 @@ export class Layers {
 
   scanKeys(range: KvRange, limit: number): Promise<string[]> {
     return scanKeys(this.#scanned(), range, limit);
+  }
+
+  firstKeys(ranges: readonly KvRange[], limit: number): Promise<string[][]> {
+    return firstKeys(this.#scanned(), ranges, limit);
   }
 
   openRows(ids: KvRange): RowCursor {

@@ -5,7 +5,7 @@
  */
 
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
-import type { Kv, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
+import type { Kv, KvCursor, KvEntry, KvRange, KvTextCursor } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 import { type KeyWrites, type Row, type RowCodec, recordOf, writeIndexKeys } from "./row-codec.ts";
 
@@ -105,6 +105,83 @@ export async function scanKeys(
   const cursor = layers.kv.textCursor(range);
   const above = newestIn(layers, range);
   return (await scanOnce(limit, { cursor, above, range }, () => "")).map(([key]) => key);
+}
+
+/** The first keys of each range; the ranges are in order and do not meet. */
+export async function firstKeys(
+  layers: ScannedLayers,
+  ranges: readonly KvRange[],
+  limit: number,
+): Promise<string[][]> {
+  const all = { after: ranges[0]?.after ?? "", before: ranges.at(-1)?.before ?? "" };
+  const stored = new StoredKeys(layers.kv.textCursor(all), limit);
+  const written = newestIn(layers, all);
+  const found: string[][] = [];
+  let from = 0;
+  try {
+    for (const range of ranges) {
+      while (from < written.length && keyAt(written, from) <= range.after) from += 1;
+      let to = from;
+      while (to < written.length && keyAt(written, to) < range.before) to += 1;
+      const parts = { cursor: stored.in(range), above: written.slice(from, to), range };
+      const merged = new Merged(parts, () => "");
+      found.push((await merged.next(limit)).map(([key]) => key));
+    }
+    return found;
+  } finally {
+    await stored.close();
+  }
+}
+
+function keyAt(entries: readonly Entry<unknown>[], at: number): string {
+  return (entries[at] as Entry<unknown>)[0];
+}
+
+/** Reads ranges one after another with one cursor, and passes over what lies between them. */
+class StoredKeys {
+  readonly #cursor: KvTextCursor;
+  /** How many keys are read at a time: more while one piece holds several ranges. */
+  #count: number;
+  readonly #countMin: number;
+  #piece: readonly Entry<string>[] = [];
+  #at = 0;
+  #rangesOfPiece = 0;
+
+  constructor(cursor: KvTextCursor, countMin: number) {
+    this.#cursor = cursor;
+    this.#countMin = countMin;
+    this.#count = countMin;
+  }
+
+  /** For one range, behind those before it. */
+  in({ after, before }: KvRange): KvCursor<string> {
+    let last = after;
+    this.#rangesOfPiece += 1;
+    const next = async (count: number): Promise<Entry<string>[]> => {
+      await this.#goBehind(last);
+      const end = Math.min(this.#at + count, this.#piece.length);
+      const from = this.#at;
+      while (this.#at < end && keyAt(this.#piece, this.#at) < before) this.#at += 1;
+      last = this.#at > from ? keyAt(this.#piece, this.#at - 1) : last;
+      return this.#piece.slice(from, this.#at);
+    };
+    return { next, close: () => Promise.resolve() };
+  }
+
+  close(): Promise<void> {
+    return this.#cursor.close();
+  }
+
+  async #goBehind(key: string): Promise<void> {
+    while (this.#at < this.#piece.length && keyAt(this.#piece, this.#at) <= key) this.#at += 1;
+    if (this.#at < this.#piece.length) return;
+    this.#cursor.skipTo(`${key}\0`);
+    const isDense = this.#rangesOfPiece > 1;
+    this.#count = isDense ? Math.min(this.#count * 2, pieceMax) : this.#countMin;
+    this.#rangesOfPiece = 1;
+    this.#piece = await this.#cursor.next(this.#count);
+    this.#at = 0;
+  }
 }
 
 /** What memory has in the range, in the order of the range. */

@@ -188,6 +188,30 @@ function describeCursors(open: Open): void {
     assert.deepEqual(await names("b", "a"), []);
   });
 
+  test("a cursor of text passes over keys that it need not read", async () => {
+    const { kv } = await open();
+    const keys = ["a", "b", "b/1", "c", "d", "e"];
+    await writeAll(
+      kv,
+      keys.map((key) => putOf(key, key)),
+      sync,
+    );
+    const cursor = kv.textCursor({ after: "a", before: "e" });
+    const found: (readonly [string, string])[] = [];
+    for (const key of ["a\0", "b/", "c\0"]) {
+      cursor.skipTo(key);
+      found.push(...(await cursor.next(1)));
+    }
+    assert.deepEqual(found, [
+      ["b", "b"],
+      ["b/1", "b/1"],
+      ["d", "d"],
+    ]);
+    cursor.skipTo("d\0");
+    assert.deepEqual(await cursor.next(1), []);
+    await cursor.close();
+  });
+
   test("a cursor sees the moment it was made, whatever is written afterwards", async () => {
     const { kv } = await open();
     await writeAll(kv, [putOf("a", "1"), putOf("b", "1"), putOf("c", "1"), putOf("d", "1")], sync);

@@ -29,7 +29,16 @@ export function engineOf(store: Store): Engine {
   return engine;
 }
 
-const reads = ["row", "get", "getText", "scan", "scanKeys", "readAhead", "readRowsAhead"] as const;
+const reads = [
+  "row",
+  "get",
+  "getText",
+  "scan",
+  "scanKeys",
+  "firstKeys",
+  "readAhead",
+  "readRowsAhead",
+] as const;
 
 /** Tells of every read that the store makes; returns how to stop that. */
 export function watchReads(store: Store, read: () => void): () => void {

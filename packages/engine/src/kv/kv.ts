@@ -36,6 +36,11 @@ export interface KvCursor<Value = Buffer> {
   close(): Promise<void>;
 }
 
+export interface KvTextCursor extends KvCursor<string> {
+  /** Goes on at the first key that is not less than this one, which lies in the range and is not behind. */
+  skipTo(key: string): void;
+}
+
 export interface KvLevel {
   readonly files: number;
   readonly bytes: number;
@@ -89,7 +94,7 @@ export interface Kv {
   /** A view of the range as it is at this moment, whatever is written afterwards. */
   cursor(range: KvRange): KvCursor;
   /** The same, with the values read as UTF-8. */
-  textCursor(range: KvRange): KvCursor<string>;
+  textCursor(range: KvRange): KvTextCursor;
   /** Begins a batch of writes; one at a time. */
   batch(): KvBatch;
   /**

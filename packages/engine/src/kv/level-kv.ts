@@ -26,7 +26,16 @@ import { join } from "node:path";
 import { ClassicLevel } from "classic-level";
 import { FaultError, isDiskFull } from "../fault.ts";
 import { checkTables, scrubTables } from "./check-tables.ts";
-import type { Kv, KvBatch, KvCursor, KvFiles, KvLevel, KvRange, KvStats } from "./kv.ts";
+import type {
+  Kv,
+  KvBatch,
+  KvCursor,
+  KvFiles,
+  KvLevel,
+  KvRange,
+  KvStats,
+  KvTextCursor,
+} from "./kv.ts";
 import { levelStats, withPast } from "./level-stats.ts";
 import { assertWhole, damaged, logName, logNumbers, readStoreFiles } from "./manifest.ts";
 
@@ -160,11 +169,14 @@ export class LevelKv implements Kv {
     return this.#cursor(range, {});
   }
 
-  textCursor(range: KvRange): KvCursor<string> {
+  textCursor(range: KvRange): KvTextCursor {
     return this.#cursor(range, asText);
   }
 
-  #cursor<Value>(range: KvRange, encoding: { valueEncoding?: "utf8" }): KvCursor<Value> {
+  #cursor<Value>(
+    range: KvRange,
+    encoding: { valueEncoding?: "utf8" },
+  ): KvCursor<Value> & Pick<KvTextCursor, "skipTo"> {
     if (this.#isRecovering) throw this.#readFault(undefined);
     const iterator = this.#database.iterator<string, Value>({
       gt: range.after,
@@ -182,6 +194,7 @@ export class LevelKv implements Kv {
           throw this.#readFault(error);
         }
       },
+      skipTo: (key) => iterator.seek(key),
       close: () => iterator.close(),
     };
   }

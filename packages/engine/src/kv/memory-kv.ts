@@ -3,7 +3,16 @@
  * restart opens what the crashed process had written; `beforeWrite` lets a simulated disk delay a
  * batch, fail it, or never finish it.
  */
-import type { Kv, KvBatch, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv.ts";
+import type {
+  Kv,
+  KvBatch,
+  KvCursor,
+  KvEntry,
+  KvRange,
+  KvStats,
+  KvTextCursor,
+  KvWrite,
+} from "./kv.ts";
 
 export interface MemoryKvOptions {
   readonly contents?: Map<string, Buffer>;
@@ -30,16 +39,21 @@ export class MemoryKv implements Kv {
     return this.#contents.get(key)?.toString("utf8");
   }
 
-  textCursor(range: KvRange): KvCursor<string> {
-    const cursor = this.cursor(range);
+  textCursor(range: KvRange): KvTextCursor {
+    const cursor = this.#cursor(range);
     return {
       next: async (count) =>
         (await cursor.next(count)).map(([key, value]) => [key, value.toString("utf8")] as const),
+      skipTo: (key) => cursor.skipTo(key),
       close: () => cursor.close(),
     };
   }
 
   cursor(range: KvRange): KvCursor {
+    return this.#cursor(range);
+  }
+
+  #cursor(range: KvRange): MemoryCursor {
     this.#sorted ??= [...this.#contents.keys()].sort();
     const start = firstAfter(this.#sorted, range.after);
     const end = Math.max(start, firstAfter(this.#sorted, range.before, true));
@@ -139,6 +153,10 @@ class MemoryCursor implements KvCursor {
     this.#at += count;
     if (this.#taken !== undefined) return this.#taken.slice(from, this.#at);
     return this.#keys.slice(from, this.#at).map((key) => this.#entry(key));
+  }
+
+  skipTo(key: string): void {
+    this.#at = firstAfter(this.#keys, key, true);
   }
 
   async close(): Promise<void> {

@@ -17,6 +17,8 @@ export const nearMax = 4096;
 const nearMin = 1024;
 const bringMax = 1024;
 const nothing: readonly TaskId[] = [];
+/** Shared by windows that have none of their own. */
+const noneGone: Set<number> = new Set();
 
 export class ReadyWindow {
   /** Every ready task up to this sequence number that was not taken is in the window. */
@@ -26,14 +28,18 @@ export class ReadyWindow {
   #seqs: number[] = [];
   #ids: TaskId[] = [];
   #head = 0;
-  readonly #far: PackedPositions = new PackedPositions();
+  #far: PackedPositions | undefined;
   /** Sequence numbers of tasks that left without being taken; never that of the head. */
-  readonly #gone: Set<number> = new Set();
+  #gone = noneGone;
   /** How many tasks left that were on disk only; a refill under way may still find them. */
   departures = 0;
 
   get size(): number {
-    return this.#ids.length - this.#head + this.#far.size - this.#gone.size;
+    return this.#ids.length - this.#head + this.#farSize - this.#gone.size;
+  }
+
+  get #farSize(): number {
+    return this.#far === undefined ? 0 : this.#far.size;
   }
 
   /** The oldest task in the window; undefined when the window is empty. */
@@ -85,6 +91,7 @@ export class ReadyWindow {
       this.departures += 1;
       return false;
     }
+    if (this.#gone === noneGone) this.#gone = new Set();
     this.#gone.add(seq);
     this.#passOver();
     return true;
@@ -102,7 +109,8 @@ export class ReadyWindow {
 
   /** Unpacks far tasks when few near tasks are left; returns them, so that they can be read ahead. */
   bringNear(): readonly TaskId[] {
-    if (this.#far.size === 0 || this.#ids.length - this.#head >= nearMin) return nothing;
+    if (this.#far === undefined || this.#far.size === 0 || this.#ids.length - this.#head >= nearMin)
+      return nothing;
     const brought: TaskId[] = [];
     while (brought.length < bringMax) {
       const next = this.#far.shift();
@@ -135,7 +143,8 @@ export class ReadyWindow {
 
   /** Adds a task at the end; false when the window cannot hold it. */
   #push(seq: number, id: TaskId): boolean {
-    if (this.#far.size > 0 || this.#ids.length - this.#head >= nearMax) {
+    if (this.#farSize > 0 || this.#ids.length - this.#head >= nearMax) {
+      this.#far ??= new PackedPositions();
       return this.#far.push(seq, id);
     }
     this.#seqs.push(seq);

@@ -24,6 +24,10 @@ export function noFlow(): Flow {
   return { enqueued: 0, completed: 0, failed: 0, retried: 0 };
 }
 
+/** Shared by all queues in which nothing has happened. */
+const still: Flow = Object.freeze(noFlow());
+const noTime: ReturnType<typeof noTimes> = Object.freeze({ waits: [], runs: [] });
+
 export function addFlow(one: Flow, other: Flow, times = 1): Flow {
   return {
     enqueued: one.enqueued + other.enqueued * times,
@@ -89,10 +93,10 @@ export class QueueFlow implements Flow {
   /** A task of the queue has moved in the current minute. */
   hasMoved = false;
   /** The totals when the current minute began, and the flow of the previous minute. */
-  #atStart: Flow = noFlow();
-  #before: Flow = noFlow();
+  #atStart: Flow = still;
+  #before: Flow = still;
   /** Of the current minute. */
-  times = noTimes();
+  times = noTime;
 
   constructor(tenantId: TenantId, name: string) {
     this.tenantId = tenantId;
@@ -115,7 +119,7 @@ export class QueueFlow implements Flow {
     this.#before = this.current;
     this.#atStart = addFlow(this, noFlow());
     this.hasMoved = false;
-    this.times = noTimes();
+    this.times = noTime;
     return { ...this.#before, ...times };
   }
 
@@ -151,6 +155,7 @@ export class QueueFlows {
 
   count(flow: QueueFlow, { before, after, because }: Change): void {
     countChange(flow, because, after);
+    if (flow.times === noTime) flow.times = noTimes();
     countTimes(flow.times, before, after);
     flow.hasMoved = true;
     if (!this.isQuiet) return;

@@ -496,9 +496,15 @@ export class Store implements AsyncDisposable {
 
   /** Ready tasks of a priority behind a sequence number, the oldest first. */
   async readyAfter(queue: ReadyBucket, sequence: number, limit: number): Promise<Position[]> {
-    const prefix = readyPrefix(queue);
-    const range = { after: `${prefix}${sortable(sequence)}/~`, before: endOf(prefix) };
+    const range = readyRange(queue, sequence);
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** The oldest ready tasks of each queue; the queues are of one tenant and in the order of their names. */
+  async firstReady(queues: readonly ReadyBucket[], limit: number): Promise<Position[][]> {
+    const ranges = queues.map((queue) => readyRange(queue, 0));
+    const found = await this.#engine.firstKeys(ranges, limit);
+    return found.map((keys) => keys.map(positionIn));
   }
 
   /** Takes a ready task whose record cannot be read out of its queue; its bytes are kept. */
@@ -1077,6 +1083,11 @@ function addOfEdited(
 function addRemovals(ops: Op[], task: Task): void {
   if (task.result === undefined) ops.push(remove(resultKey(task.id)));
   if (task.payload === undefined) ops.push(remove(payloadKey(task.id)));
+}
+
+function readyRange(queue: ReadyBucket, sequence: number): KvRange {
+  const prefix = readyPrefix(queue);
+  return { after: `${prefix}${sortable(sequence)}/~`, before: endOf(prefix) };
 }
 
 function readyPrefix({ lane, priority, ...queue }: ReadyBucket): string {

@@ -23,6 +23,7 @@ import type { Claim } from "../claim.ts";
 import type { LanePosition, LaneWindow } from "../lanes/lane-window.ts";
 import type { QueueLanes } from "../lanes/queue-lanes.ts";
 import { QueueState, type Queues, type TenantState } from "../queue-state.ts";
+import type { ReadyWindow } from "../ready-window.ts";
 import type { TenantQuotas } from "../tenant-quotas.ts";
 import type { ClaimedTask } from "../verbs.ts";
 import { WaitingClaims } from "./waiting-claims.ts";
@@ -32,6 +33,18 @@ interface Pick {
   readonly priority: number;
   /** Undefined for tasks without a lane. */
   readonly lane: LaneWindow | undefined;
+}
+
+/** A window that is being filled from disk. */
+interface Refill {
+  readonly queue: QueueState;
+  readonly window: ReadyWindow;
+  readonly generation: number;
+  /** Everything up to here will have been read when the read reaches the end. */
+  readonly newest: number;
+  readonly departures: number;
+  /** How many tasks are on disk only. */
+  readonly onDisk: number;
 }
 
 /** What a claim has got so far. */
@@ -50,9 +63,12 @@ interface Take {
 const refillEntries = 4096;
 const firstRefillEntries = 128;
 const refillBelow = 1024;
-/** A claim for any queue reads so many queues at a time, and so few entries of each when there are many. */
+/** A claim for any queue reads the heads of so few queues one by one, and so few entries of each. */
 const unreadQueuesMax = 64;
 const unreadEntries = 1024;
+/** Of more queues, the heads of so many are read together, and so few entries of each. */
+const neighboursMax = 1024;
+const neighbourEntries = 16;
 /** Refills under way that no claim waits for yet. */
 const refillsAheadMax = 32;
 /** All payloads of one claim together, so that clients can take the answer. */
@@ -330,10 +346,7 @@ export class Claims {
     return place?.in === "ready" && place.seq === number;
   }
 
-  /**
-   * Reads the heads of queues that may have the next task and have none in memory. Of many queues only some are read
-   * at a time, so that other callers get their turns; the claim comes back for the rest.
-   */
+  /** Reads the heads of queues that may have the next task and have none in memory; the claim comes back then. */
   #readHeads(requested: Requested, priority: number): Promise<void> {
     const queues =
       requested instanceof ReadyOrder
@@ -341,6 +354,10 @@ export class Claims {
         : requested.filter(
             (queue) => queue.topPriority === priority && queue.headSeq(priority) === undefined,
           );
+    if (requested instanceof ReadyOrder && queues.length === unreadQueuesMax) {
+      const reading = this.#readMany(requested, priority);
+      if (reading !== undefined) return reading;
+    }
     const entries = Math.min(firstRefillEntries, Math.ceil(unreadEntries / queues.length));
     const reading = queues.map((queue) => this.#readHead(queue, priority, entries));
     return Promise.all(reading).then(() => {});
@@ -411,21 +428,71 @@ export class Claims {
     return refill;
   }
 
+  /** Other claims for any queue wait for the same read; undefined when there are few queues to read. */
+  #readMany(order: ReadyOrder<QueueState>, priority: number): Promise<void> | undefined {
+    const tenant = order.first()?.tenant;
+    if (tenant === undefined || tenant.reading !== undefined) return tenant?.reading;
+    const unread = order.equals(Number.POSITIVE_INFINITY).filter(isUnread(priority));
+    if (unread.length <= unreadQueuesMax) return undefined;
+    tenant.reading = this.#readPieces(unread, priority).finally(() => {
+      tenant.reading = undefined;
+    });
+    return tenant.reading;
+  }
+
+  /** Neighbours on disk are read together, one piece after another, so that other callers get their turns. */
+  async #readPieces(unread: readonly QueueState[], priority: number): Promise<void> {
+    const byName = unread.toSorted((a, b) => (queuePath(a) < queuePath(b) ? -1 : 1));
+    for (let at = 0; at < byName.length; at += neighboursMax) {
+      const piece = byName.slice(at, at + neighboursMax).filter(isUnread(priority));
+      await this.#readFirst(piece, priority);
+    }
+  }
+
+  #readFirst(queues: readonly QueueState[], priority: number): Promise<void> {
+    const refills = queues.map((queue) => this.#beginRefill(queue, priority));
+    const buckets = queues.map((queue) => bucketOf(queue, priority));
+    const reading = this.#parts.store
+      .firstReady(buckets, neighbourEntries)
+      .then((found) => {
+        for (const [at, refill] of refills.entries()) this.#endRefill(refill, found[at] ?? []);
+      })
+      .finally(() => {
+        for (const queue of queues) queue.refills[priority] = undefined;
+      });
+    for (const queue of queues) queue.refills[priority] = reading;
+    return reading;
+  }
+
   async #readNext(queue: QueueState, priority: number, firstEntries: number): Promise<void> {
     const { store, queues } = this.#parts;
-    const generation = this.#generation;
-    const window = queue.window(priority);
-    const newest = window.beginRefill();
-    const { departures } = window;
-    // The exact count keeps the scan from walking over the deleted keys behind the last live key.
-    const onDisk = queue.plainReady(priority) - window.size;
+    const refill = this.#beginRefill(queue, priority);
+    const { window, onDisk } = refill;
     const isFirst = window.coveredTo === 0;
     const most = isFirst ? firstEntries : refillEntries;
     const limit = Math.min(most, queues.refillRoom, onDisk);
-    const bucket = { name: queue.name, tenantId: queue.tenantId, priority };
-    const found = await store.readyAfter(bucket, window.coveredTo, limit);
+    const found = await store.readyAfter(bucketOf(queue, priority), window.coveredTo, limit);
     await store.readAhead(found.map(({ id }) => id));
+    this.#endRefill(refill, found);
+  }
+
+  #beginRefill(queue: QueueState, priority: number): Refill {
+    const window = queue.window(priority);
+    return {
+      queue,
+      window,
+      generation: this.#generation,
+      newest: window.beginRefill(),
+      departures: window.departures,
+      // The exact count keeps the scan from walking over the deleted keys behind the last live key.
+      onDisk: queue.plainReady(priority) - window.size,
+    };
+  }
+
+  #endRefill(refill: Refill, found: readonly Position[]): void {
+    const { queue, window, generation, newest, departures, onDisk } = refill;
     if (generation !== this.#generation) return;
+    const { queues } = this.#parts;
     const last = found.at(-1);
     const haveLeft = window.departures !== departures;
     assert(
@@ -453,6 +520,21 @@ function topOf(requested: Requested): Pick | undefined {
 
 function pickOf(queue: QueueState, priority: number): Pick {
   return { queue, priority, lane: queue.lanes?.next(priority) };
+}
+
+/** Nothing of it is in memory, and nobody reads it. */
+function isUnread(priority: number): (queue: QueueState) => boolean {
+  return (queue) =>
+    queue.topPriority === priority &&
+    queue.headSeq(priority) === undefined &&
+    queue.lanes?.next(priority) === undefined &&
+    queue.window(priority).coveredTo === 0 &&
+    queue.refills[priority] === undefined;
+}
+
+/** Sorts like the keys of its tasks. */
+function queuePath({ name }: QueueState): string {
+  return `${name}/`;
 }
 
 function bucketOf({ name, tenantId }: QueueState, priority: number): ReadyBucket {
