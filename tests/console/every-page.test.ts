@@ -74,6 +74,7 @@ async function fillHostileLengths(api: Api): Promise<void> {
   await api.createDead(longQueue, "E".repeat(4000));
   await api.create(longQueue);
   await api.create(longQueue, { tags: ["t".repeat(64)], idempotencyKey: "k".repeat(256) });
+  await api.create(longQueue, { lane: "l".repeat(200) });
   await api.ask("/tasks/claim", { commands: [longQueue] });
   await api.ask(`/admin/queues/${longQueue}/pause`, { reason: "r".repeat(200) });
   await api.ask("/admin/keys", { name: "n".repeat(60), role: "viewer" });

@@ -48,6 +48,7 @@ const filterKeys: readonly FilterKey[] = [
   },
   { key: "group", query: "group", about: "a group of the failures page" },
   { key: "tag", query: "tag", about: "one of the labels of the task" },
+  { key: "lane", query: "lane", about: "the lane of the task in its queue" },
   { key: "schedule", query: "schedule", about: "the id of the schedule that created the task" },
   { key: "batch", query: "batch", about: "the id of the batch of which the task is a member" },
   { key: "worker", query: "worker", about: "who has the task, or had it last" },

@@ -6,23 +6,48 @@ import { useStore } from "../store.ts";
 
 export type FailureGroup = ItemOf<"GET /admin/failure-groups">;
 
+/** Which failures: those of a queue and of a lane; empty for all. */
+export interface Scope {
+  readonly queue: string;
+  readonly lane?: string;
+}
+
 /** All groups with exact counts, the largest first. A tenant with thousands of groups has several pages of them. */
-export function useFailures(queue: string): Answer<readonly FailureGroup[]> {
+export function useFailures({ queue, lane = "" }: Scope): Answer<readonly FailureGroup[]> {
   const of = useStore(tenant);
-  return useQuery(`failures:${of}:${queue}`, () => loadFailures(queue), {
+  return useQuery(`failures:${of}:${queue}:${lane}`, () => loadFailures(queue, lane), {
     everyMs: 5000,
     follows: queue === "" ? {} : { queue },
   });
 }
 
-async function loadFailures(command: string): Promise<readonly FailureGroup[]> {
-  const groups: FailureGroup[] = [];
+async function loadFailures(command: string, lane: string): Promise<readonly FailureGroup[]> {
+  const groups = new Map<string, FailureGroup>();
   let after: string | undefined;
   do {
-    const query = { place: "failure", command: command || undefined, after } as const;
+    const query = {
+      place: "failure",
+      command: command || undefined,
+      lane: lane || undefined,
+      after,
+    } as const;
     const page = await ask(callOf("GET /admin/failure-groups", { query }));
-    groups.push(...page.groups);
+    for (const group of page.groups) {
+      groups.set(group.id, added(groups.get(group.id), group));
+    }
     after = page.next;
   } while (after !== undefined);
-  return groups.sort((one, other) => other.count - one.count);
+  return [...groups.values()].sort((one, other) => other.count - one.count);
+}
+
+/** With a condition such as a lane, a group may be on several pages. */
+function added(before: FailureGroup | undefined, group: FailureGroup): FailureGroup {
+  if (before === undefined) return group;
+  return {
+    ...before,
+    count: before.count + group.count,
+    dlq: before.dlq + group.dlq,
+    failed: before.failed + group.failed,
+    trend: before.trend.map((each, hour) => each + (group.trend[hour] ?? 0)),
+  };
 }

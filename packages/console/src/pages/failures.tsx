@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { callOf } from "../api.ts";
 import { count, duration, plural, shortId } from "../format.ts";
-import { type FailureGroup, useFailures } from "../model/failures.ts";
+import { type FailureGroup, type Scope, useFailures } from "../model/failures.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import {
   Badge,
@@ -23,6 +23,7 @@ import { Sparkline } from "../parts/charts.tsx";
 import { Choices, TextField } from "../parts/fields.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { href, useLocation } from "../router.ts";
+import { showFilter } from "../task-filter.ts";
 import { sendCall, sendNow } from "../toasts.tsx";
 import { CanaryDialog } from "./bulk-jobs.tsx";
 import { askFailures } from "./tasks/task-actions.tsx";
@@ -32,7 +33,9 @@ type GroupState = FailureGroup["state"];
 export function Failures(): JSX.Element {
   const { query } = useLocation();
   const queue = query.get("queue") ?? "";
-  const { data, error } = useFailures(queue);
+  const lane = query.get("lane") ?? "";
+  const of = { queue, lane };
+  const { data, error } = useFailures(of);
   // New counts change the order; the shown group stays, because its buttons act on it.
   const [read, setRead] = useState("");
   if (data === undefined) return <Pending error={error} />;
@@ -53,7 +56,8 @@ export function Failures(): JSX.Element {
             {queue === "" ? null : (
               <>
                 {" "}
-                of <bdi>{queue}</bdi> (<a href={href("/failures")}>all queues</a>)
+                of {lane === "" ? null : <Given text={`lane ${lane} of `} max={60} />}
+                <bdi>{queue}</bdi> (<a href={href("/failures")}>all queues</a>)
               </>
             )}
             . Errors that differ only in numbers, ids, quoted text or paths count as one group.
@@ -65,7 +69,7 @@ export function Failures(): JSX.Element {
           All failures
         </a>
       </PageHead>
-      <StateViews all={data} view={view} queue={queue} />
+      <StateViews all={data} view={view} of={of} />
       {chosen === undefined ? (
         <section class="panel">
           <Nothing icon="check" title={view === "open" ? "No open failures" : "No such group"}>
@@ -82,14 +86,14 @@ export function Failures(): JSX.Element {
                 <GroupLine
                   key={group.id}
                   group={group}
-                  queue={queue}
+                  of={of}
                   view={view}
                   isCurrent={group === chosen}
                 />
               ))}
             </ul>
           </section>
-          <GroupPanel group={chosen} />
+          <GroupPanel group={chosen} lane={lane} />
         </div>
       )}
     </>
@@ -112,14 +116,14 @@ function viewOf(text: string | null): View {
 function StateViews(props: {
   readonly all: readonly FailureGroup[];
   readonly view: View;
-  readonly queue: string;
+  readonly of: Scope;
 }): JSX.Element {
   return (
     <nav class="views" aria-label="Groups by state">
       {viewNames.map((name) => (
         <a
           key={name}
-          href={href("/failures", { queue: props.queue, state: name === "open" ? "" : name })}
+          href={href("/failures", { ...props.of, state: name === "open" ? "" : name })}
           aria-current={name === props.view ? "true" : undefined}
         >
           {stateWords[name]}{" "}
@@ -134,16 +138,16 @@ function StateViews(props: {
 
 interface LineProps {
   readonly group: FailureGroup;
-  readonly queue: string;
+  readonly of: Scope;
   readonly view: View;
   readonly isCurrent: boolean;
 }
 
-function GroupLine({ group, queue, view, isCurrent }: LineProps): JSX.Element {
+function GroupLine({ group, of, view, isCurrent }: LineProps): JSX.Element {
   return (
     <li>
       <a
-        href={href("/failures", { queue, state: view === "open" ? "" : view, group: group.id })}
+        href={href("/failures", { ...of, state: view === "open" ? "" : view, group: group.id })}
         aria-current={isCurrent ? "true" : undefined}
       >
         <span class="m">
@@ -168,11 +172,23 @@ function Trend({ group }: { readonly group: FailureGroup }): JSX.Element {
   return <Sparkline values={group.trend} label={label} tone="dead" />;
 }
 
-function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
+interface GroupProps {
+  readonly group: FailureGroup;
+  /** Only failures of this lane; empty for all. */
+  readonly lane: string;
+}
+
+function GroupPanel({ group, lane }: GroupProps): JSX.Element {
   const { id, commands, example } = group;
   const only = commands.length === 1 ? commands[0]?.command : undefined;
-  const filter = { place: "failure", group: id, command: only } as const;
-  const selection = { ids: [], filter, shown: `state:failure group:${id}` };
+  const ofLane = lane === "" ? undefined : lane;
+  const filter = { place: "failure", group: id, command: only, lane: ofLane } as const;
+  const tokens = [
+    { key: "state", value: "failure" },
+    { key: "group", value: id },
+    ...(lane === "" ? [] : [{ key: "lane", value: lane }]),
+  ];
+  const selection = { ids: [], filter, shown: showFilter(tokens) };
   return (
     <Panel
       title="Group"
@@ -235,9 +251,7 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
         <p class="row wrap">
           <a href={href(`/tasks/${example.taskId}`)}>Open example {shortId(example.taskId)}</a>
           <span class="faint">·</span>
-          <a href={href("/tasks", { q: `state:failure group:${id}` })}>
-            Show {plural(group.count, "task")}
-          </a>
+          <a href={href("/tasks", { q: selection.shown })}>Show {plural(group.count, "task")}</a>
         </p>
       </div>
     </Panel>

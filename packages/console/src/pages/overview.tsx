@@ -32,7 +32,7 @@ export function Overview(): JSX.Element {
   const workers = useWorkers();
   const health = useHealth();
   const cluster = useCluster();
-  const failures = useFailures("");
+  const failures = useFailures({ queue: "" });
   const nowMs = useNow();
   const who = useStore(session) as Session;
   if (queues.data === undefined) return <Pending error={queues.error} />;

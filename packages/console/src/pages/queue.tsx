@@ -35,6 +35,7 @@ import { mayAct } from "../session.ts";
 import { showFilter } from "../task-filter.ts";
 import { sendCall, sendNow } from "../toasts.tsx";
 import { askBulkJob } from "./bulk-jobs.tsx";
+import { QueueLanes } from "./queue-lanes.tsx";
 import { askFailures } from "./tasks/task-actions.tsx";
 
 export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
@@ -56,6 +57,7 @@ export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
       <StateNote queue={queue} />
       <Figures queue={queue} />
       <RatePanel queue={queue.name} />
+      <QueueLanes queue={queue.name} />
       <div class="cols c-6-6">
         <QueueFailures queue={queue.name} />
         <div class="cols">
@@ -101,7 +103,7 @@ function StateNote({ queue }: { readonly queue: QueueRow }): JSX.Element | null 
 const groupsShown = 5;
 
 function QueueFailures({ queue }: { readonly queue: string }): JSX.Element {
-  const { data, error } = useFailures(queue);
+  const { data, error } = useFailures({ queue });
   const all = (
     <a class="btn ghost sm" href={href("/failures", { queue })}>
       Open failures

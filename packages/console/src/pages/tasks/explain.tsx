@@ -76,7 +76,7 @@ function checksOf(of: Explanation, { place }: TaskRow): CheckProps[] {
             : "It is due",
     },
     {
-      isStop: rule === "paused",
+      isStop: rule === "paused" || rule === "lane_paused",
       icon: "pause",
       text: paused === undefined ? "Queue is not paused" : `Paused by ${paused.by}`,
       more: paused?.reason,
@@ -98,6 +98,10 @@ const limits: Readonly<Record<string, string>> = {
   lease_quota: "The quota of leases is used up",
   storage: "The storage refuses writes",
   topic_limit: "The topic of the queue allows no more leases",
+  topic_rate: "The rate of the queue is used up",
+  lane_limit: "The lane of the task has as many leases as it may have",
+  lane_rate: "The rate of the lane is used up",
+  lane_held: "A worker has held the lane",
 };
 
 function Position({ of }: { readonly of: Explanation }): JSX.Element | null {

@@ -263,6 +263,8 @@ function factsOf(task: TaskRow): Fact[] {
     ["Replay of", link(task.replayOf)],
     ["Replayed as", link(task.replayedAs)],
     ["Idempotency key", isOwnKey(task) ? undefined : text(task.idempotencyKey)],
+    ["Lane", text(task.lane)],
+    ["Cost", task.cost === undefined ? undefined : plural(task.cost, "unit")],
     ["Unique key", text(uniqueOf(task))],
     ["Trace", traceOf(task)],
   ];
