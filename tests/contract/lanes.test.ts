@@ -236,7 +236,7 @@ test("tasks of a lane are found by it", async (t) => {
   );
 });
 
-test("a lane shows its share of the units that were claimed", async (t) => {
+test("a lane shows its share of the units that were claimed with a lane", async (t) => {
   const server = await setup(t);
   for (const [lane, cost] of [
     ["a", 3],
@@ -248,8 +248,8 @@ test("a lane shows its share of the units that were claimed", async (t) => {
   const { json } = await ofLane(server, "GET", "");
   const shares = json.lanes.map(({ lane, share }: Record<string, unknown>) => [lane, share]);
   assert.deepEqual(shares, [
-    ["a", 0.375],
-    ["b", 0.125],
+    ["a", 0.75],
+    ["b", 0.25],
   ]);
 });
 

@@ -40,7 +40,7 @@ export interface Lane {
   readonly rate?: Rate | undefined;
   /** How many times the share of another lane. */
   readonly weight: number;
-  /** Its share of the units that were claimed from the queue in the last minutes, from 0 to 1. */
+  /** Its share of the units that were claimed with a lane in the last minutes, from 0 to 1. */
   readonly share: number;
   /** Units that may be spent now. */
   readonly unitsLeft?: number | undefined;

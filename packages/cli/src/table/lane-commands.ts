@@ -21,8 +21,8 @@ export const laneCommands: readonly CommandRow[] = commandsOf(
         { name: "limit", value: "number", about: "Number of lanes to show (default: 100)." },
       ],
       details: [
-        "A lane without tasks, times and limits is not listed. SHARE is of the units that were claimed in",
-        "the last minutes, OLDEST when the next task was created.",
+        "A lane without tasks, times and limits is not listed. SHARE is of the units that were claimed with",
+        "a lane in the last minutes, OLDEST when the next task was created.",
       ],
     },
     "lanes set": {

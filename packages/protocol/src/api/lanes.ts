@@ -71,7 +71,7 @@ export const Lane = object(
     rate: like(Rate, "How fast tasks may be claimed.", isOptional),
     weight: count("How many times the share of another lane."),
     share: decimal(
-      "Its share of the units that were claimed from the queue in the last minutes, from 0 to 1.",
+      "Its share of the units that were claimed with a lane in the last minutes, from 0 to 1.",
       { min: 0 },
     ),
     unitsLeft: count("Units that may be spent now.", isOptional),

@@ -140,7 +140,7 @@ export interface FoundLanes {
   readonly lanes: readonly LaneLook[];
   /** How many lanes have tasks, times or limits. */
   readonly total: number;
-  /** What was claimed of the queue of late. */
+  /** What was claimed with a lane of late. */
   readonly recentUnits: number;
 }
 

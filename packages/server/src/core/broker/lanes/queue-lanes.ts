@@ -267,7 +267,8 @@ export class QueueLanes {
     const nowMs = this.#shard.clock.monotonicMs();
     lane.allowance.spend(lane.policy.rate, cost, nowMs);
     lane.recent.add(cost, nowMs);
-    this.#spendOfQueue(cost, nowMs);
+    this.whole.recent.add(cost, nowMs);
+    this.whole.allowance.spend(this.whole.rate, cost, nowMs);
     this.taken(window);
   }
 
@@ -282,14 +283,8 @@ export class QueueLanes {
   takePlain(priority: number, cost: number): boolean {
     if (!this.mayTake(cost)) return false;
     this.#orders[priority]?.servedPlain(cost);
-    this.#spendOfQueue(cost, this.#shard.clock.monotonicMs());
+    this.whole.allowance.spend(this.whole.rate, cost, this.#shard.clock.monotonicMs());
     return true;
-  }
-
-  #spendOfQueue(cost: number, nowMs: number): void {
-    const { allowance, rate, recent } = this.whole;
-    allowance.spend(rate, cost, nowMs);
-    recent.add(cost, nowMs);
   }
 
   /** The worker of a task says how many units it took. */
@@ -443,7 +438,7 @@ export class QueueLanes {
     }
   }
 
-  /** How many lanes `looks` would list without a limit, and what was claimed of the queue of late. */
+  /** How many lanes `looks` would list without a limit, and what was claimed with a lane of late. */
   get totals(): { readonly total: number; readonly recentUnits: number } {
     let total = 0;
     for (const _ of this.#listed()) total += 1;
