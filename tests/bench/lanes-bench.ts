@@ -56,7 +56,7 @@ async function openCase(workspace: Workspace, mode: Mode, lanes: number): Promis
   let task = 0;
   const cycle = (): Promise<void> => {
     task += 1;
-    return cycleOne(broker, workerId, lanes === 0 ? {} : { lane: `lane-${task % lanes}` });
+    return cycleOne(broker, workerId, lanes === 0 ? undefined : { lane: `lane-${task % lanes}` });
   };
   return {
     lanes,

@@ -2,7 +2,7 @@
 import { randomFillSync } from "node:crypto";
 import { join } from "node:path";
 import { LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
-import type { Change, NewTask, Submission, TenantId, WorkerId } from "@codeq/queue";
+import type { Change, NewTask, Submission, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { Enqueued, Submitted } from "../../packages/server/src/core/broker/verbs.ts";
@@ -31,7 +31,7 @@ export interface OpenBroker {
 
 const syncIntervalMs = 100;
 const mebibyte = 1024 * 1024;
-const tenantId = "bench" as TenantId;
+export const tenantId: TenantId = "bench" as TenantId;
 const payload = JSON.stringify({ data: "x".repeat(80) });
 
 export async function openBroker(
@@ -120,26 +120,42 @@ const success: Submission = {
   resultBytes: result.json.length,
 };
 
-export async function enqueueOne(
-  broker: ShardBroker,
-  fields: Pick<NewTask, "lane"> = {},
-): Promise<void> {
-  const task = fields.lane === undefined ? newTask : { ...newTask, ...fields };
+type Placed = Pick<NewTask, "lane" | "batchId">;
+
+export async function enqueueOne(broker: ShardBroker, fields?: Placed): Promise<void> {
+  const task = fields === undefined ? newTask : { ...newTask, ...fields };
   await ask<Enqueued>((waiter) => broker.enqueue(task, waiter));
+}
+
+export async function claimSome(
+  broker: ShardBroker,
+  workerId: WorkerId,
+  count: number,
+): Promise<TaskId[]> {
+  const request = { tenantId, workerId, queues, leaseMs: 60_000, count, waitMs: 1000 };
+  const claimed = await claim(broker, request);
+  if (claimed.length === 0) throw new Error("there was nothing to claim");
+  return claimed.map(({ task }) => task.id);
+}
+
+export async function completeOne(
+  broker: ShardBroker,
+  workerId: WorkerId,
+  id: TaskId,
+): Promise<void> {
+  const of = { tenantId, id, owner: { workerId } };
+  await ask<Submitted>((waiter) => broker.submit(of, success, waiter));
 }
 
 /** One task in, the oldest one out, and its result, each waited for as a client would. */
 export async function cycleOne(
   broker: ShardBroker,
   workerId: WorkerId,
-  fields: Pick<NewTask, "lane"> = {},
+  fields?: Placed,
 ): Promise<void> {
   await enqueueOne(broker, fields);
-  const request = { tenantId, workerId, queues, leaseMs: 60_000, count: 1, waitMs: 1000 };
-  const [claimed] = await claim(broker, request);
-  if (claimed === undefined) throw new Error("there was nothing to claim");
-  const of = { tenantId, id: claimed.task.id, owner: { workerId } };
-  await ask<Submitted>((waiter) => broker.submit(of, success, waiter));
+  const [id] = await claimSome(broker, workerId, 1);
+  await completeOne(broker, workerId, id as TaskId);
 }
 
 export function readyCount(broker: ShardBroker): number {

@@ -18,7 +18,7 @@ const batchMax = 1000;
 const creators = 4;
 const tomorrowSeconds = 86_400;
 /** Flushes and collections that follow from the filling are over by then. */
-const settleMs = 10_000;
+export const settleMs = 10_000;
 
 export async function restBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
@@ -66,7 +66,8 @@ async function restarted(start: () => Promise<Listening>): Promise<Figure[]> {
   ];
 }
 
-async function atRest({ child: { pid } }: Listening, seconds: number): Promise<Figure[]> {
+/** What a server costs while nobody asks it for anything. */
+export async function atRest({ child: { pid } }: Listening, seconds: number): Promise<Figure[]> {
   const before = { cpu: await cpuOf({ pid }), wakeUps: await wakeUpsOf(pid) };
   await pause(seconds * 1000);
   const cpu = (await cpuOf({ pid })).seconds - before.cpu.seconds;

@@ -3,6 +3,7 @@
  * a file beside this one that is added to the table below.
  */
 import { accessBench, accessHelp } from "./access-bench.ts";
+import { batchesBench, batchesHelp } from "./batches-bench.ts";
 import { clusterBench, clusterHelp } from "./cluster-bench.ts";
 import { consoleBench, consoleHelp } from "./console-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
@@ -30,6 +31,7 @@ interface Subject {
 
 const subjects: Record<string, Subject> = {
   access: { help: accessHelp, run: accessBench },
+  batches: { help: batchesHelp, run: batchesBench },
   cluster: { help: clusterHelp, run: clusterBench },
   console: { help: consoleHelp, run: consoleBench },
   engine: { help: engineHelp, run: engineBench },

@@ -108,6 +108,17 @@ test("the benchmark of shards shows how rates grow with them, over streams and o
   }
 });
 
+test("the benchmark of batches compares the ends of members with those of other tasks", async (t) => {
+  const short = ["--members", "40", "--turns", "3", "--in-flight", "8", "--seconds", "0"];
+  const child = bench("batches", ...short);
+  t.after(() => child.kill());
+  const { code, stdout, stderr } = await child.exited;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(column(stdout, "tasks of"), ["no batch", "one batch"]);
+  for (const cell of column(stdout, "us per end")) assert.ok(Number(cell) > 0, stdout);
+  assert.equal(column(stdout, "of first")[0], "1.00");
+});
+
 test("a benchmark refuses options that it does not know, and says which it has", async (t) => {
   const child = bench("streams", "--slots", "none");
   t.after(() => child.kill());
