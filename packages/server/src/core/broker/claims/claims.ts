@@ -522,7 +522,7 @@ function pickOf(queue: QueueState, priority: number): Pick {
   return { queue, priority, lane: queue.lanes?.next(priority) };
 }
 
-/** Nothing of it is in memory, and nobody reads it. */
+/** Nothing of the queue is in memory, and no read of it is under way. */
 function isUnread(priority: number): (queue: QueueState) => boolean {
   return (queue) =>
     queue.topPriority === priority &&
