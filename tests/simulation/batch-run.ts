@@ -8,11 +8,10 @@
  * - members and their results are there until the callback has ended;
  * - what belongs to a batch is deleted after its callback.
  */
-import { type Change, isFailure, isUnfinished, type Task, type TaskId } from "@codeq/queue";
+import type { Change, Task, TaskId } from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { BatchOf } from "../../packages/server/src/core/records/batch-record.ts";
-import { batchInDue } from "../../packages/server/src/core/store/keys.ts";
 import type { Store } from "../../packages/server/src/core/store/store.ts";
 import {
   acme,
@@ -25,6 +24,7 @@ import {
   submit,
   success,
 } from "../../packages/server/test/broker-world.ts";
+import { hasSucceeded, isPending, problemOfBatch, workOnBatches } from "./batch-watch.ts";
 
 export type Plant = (broker: ShardBroker) => void;
 
@@ -204,7 +204,7 @@ class BatchRun {
   /** What the ticker does. */
   async #sweep(): Promise<void> {
     const broker = this.#broker;
-    const { store, batches } = broker;
+    const { store } = broker;
     const nowMs = this.#world.clock.nowMs();
     for (const { id, place } of this.#tasks()) {
       if (place.in === "leased" && place.untilMs <= nowMs) broker.expire(id);
@@ -216,9 +216,7 @@ class BatchRun {
     const expired = await store.expiredAfter(undefined, nowMs, 100);
     await broker.delete(expired.flatMap(({ id }) => store.task(id) ?? []));
     await broker.cleanUp({ tenantId: acme, beforeMs: nowMs, limit: 1 });
-    for (const { id } of await store.batchesDueAfter(undefined, nowMs, 100)) {
-      await batches.work(batchInDue(id));
-    }
+    await workOnBatches(broker, nowMs);
   }
 
   /** Everything ends. */
@@ -263,37 +261,9 @@ class BatchRun {
 
   #checkBatches(store: Store, ids: Iterable<string> = this.#batches): string | undefined {
     for (const id of ids) {
-      const finding = this.#checkBatch(id, store);
+      const finding = problemOfBatch(store, ofBatch(id), this.#membersOf(id, store));
       if (finding !== undefined) return finding;
     }
-    return undefined;
-  }
-
-  #checkBatch(id: string, store: Store): string | undefined {
-    const found = store.batch(ofBatch(id));
-    const members = this.#membersOf(id, store);
-    if (found === undefined) {
-      return members.length === 0 ? undefined : `${id} is gone before ${members.length} members`;
-    }
-    const { state, record } = found;
-    const { phase, pending, succeeded, failed, cancelled, total, chore } = state;
-    const count = (is: (task: Task) => boolean): number => members.filter(is).length;
-    const callback = store.task(record.callbackId);
-    const isKept = callback !== undefined && callback.place.in !== "done";
-    if (pending !== count(isPending))
-      return `${id} says ${pending}, not ${count(isPending)} pending`;
-    if (total !== pending + succeeded + failed + cancelled) return `${id} does not add up`;
-    if (isKept && total !== members.length)
-      return `${members.length} of ${total} members of ${id} are there`;
-    if (isKept && succeeded !== count(hasSucceeded)) return `${id} counts ${succeeded} successes`;
-    if (isKept && failed !== count(isFailure)) return `${id} counts ${failed} failures`;
-    if (isKept && members.some((each) => !isPending(each) && store.wholeResult(each) === undefined))
-      return `a result of ${id} cannot be read`;
-    if (callback === undefined) return chore === "delete" ? undefined : `${id} has no callback`;
-    const isHeld = callback.place.in === "held";
-    if (isHeld !== isUnfinished(state))
-      return `${id} is ${phase}, its callback ${callback.place.in}`;
-    if (phase === "sealed" && pending === 0) return `${id} is sealed and waits for nothing`;
     return undefined;
   }
 
@@ -306,12 +276,4 @@ class BatchRun {
     }
     return found.length === 0 ? undefined : `${found.join(", ")} is left behind`;
   }
-}
-
-function isPending({ place }: Task): boolean {
-  return place.in !== "done" && place.in !== "dead";
-}
-
-function hasSucceeded({ place }: Task): boolean {
-  return place.in === "done" && place.how === "completed";
 }

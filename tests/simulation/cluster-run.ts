@@ -27,6 +27,7 @@ import {
   type Leadership,
   type SimNode,
 } from "../../packages/server/test/cluster-world.ts";
+import { BatchWatch } from "./batch-watch.ts";
 import { ClusterLedger, type Known } from "./cluster-ledger.ts";
 import { ClusterSchedules } from "./cluster-schedules.ts";
 import { UniqueWatch } from "./unique-watch.ts";
@@ -36,6 +37,8 @@ export interface ClusterOptions {
   readonly steps?: number;
   /** Some tasks have unique keys. */
   readonly hasUnique?: boolean;
+  /** There are batches. */
+  readonly hasBatches?: boolean;
 }
 
 export interface ClusterOutcome {
@@ -45,6 +48,8 @@ export interface ClusterOutcome {
   readonly reads: number;
   /** Tasks that schedules created. */
   readonly fired: number;
+  /** Callbacks of batches. */
+  readonly released: number;
   readonly faults: number;
   readonly epochs: number;
   /** Slots that were removed from the logs, and nodes that needed a copy for that. */
@@ -78,7 +83,12 @@ export async function simulateCluster(options: ClusterOptions): Promise<ClusterO
   const shards = random.pick([1, 1, 2, 3]);
   const trouble = random.pick([0, 0.01, 0.04]);
   const world = new ClusterWorld({ seed: options.seed, shards, trouble });
-  const run = new ClusterRun(world, random, options.hasUnique === true);
+  const run = new ClusterRun(world, random, {
+    hasUnique: options.hasUnique === true,
+    batches: options.hasBatches
+      ? new BatchWatch(new SimRandom(`batches/${options.seed}`), 1000)
+      : undefined,
+  });
   const stray = (error: unknown): void => {
     run.ledger.broken(`nobody caught ${error instanceof Error ? error.stack : String(error)}`);
   };
@@ -98,7 +108,8 @@ export async function simulateCluster(options: ClusterOptions): Promise<ClusterO
   const trimmed = world.logs.reduce((sum, log) => sum + log.bounds.first - 1, 0);
   const copies = world.nodes.reduce((sum, node) => sum + node.copies, 0);
   const { fired } = run.schedules;
-  const counts = { claimed, reads, fired, faults, epochs, trimmed, copies };
+  const released = run.batches?.released ?? 0;
+  const counts = { claimed, reads, fired, released, faults, epochs, trimmed, copies };
   return { shards, acknowledged: ledger.tasks.size, ...counts, finding: ledger.finding };
 }
 
@@ -112,6 +123,7 @@ interface Held {
 class ClusterRun {
   readonly ledger: ClusterLedger = new ClusterLedger();
   readonly schedules: ClusterSchedules;
+  readonly batches: BatchWatch | undefined;
   claimed = 0;
   reads = 0;
   faults = 0;
@@ -125,8 +137,13 @@ class ClusterRun {
   readonly #hasUnique: boolean;
   #wasClockWrong = false;
 
-  constructor(world: ClusterWorld, random: SimRandom, hasUnique: boolean) {
-    this.#hasUnique = hasUnique;
+  constructor(
+    world: ClusterWorld,
+    random: SimRandom,
+    parts: { readonly hasUnique: boolean; readonly batches: BatchWatch | undefined },
+  ) {
+    this.#hasUnique = parts.hasUnique;
+    this.batches = parts.batches;
     this.#world = world;
     this.#random = random;
     this.schedules = new ClusterSchedules(world, random.fork("schedules"));
@@ -145,6 +162,8 @@ class ClusterRun {
       this.#trouble();
       for (let acts = this.#random.int(5); acts > 0; acts -= 1) this.#act();
       this.schedules.act();
+      const asked = this.batches && this.#queue();
+      if (asked !== undefined) this.batches?.act(asked, tenants, this.#added);
       await this.#world.clock.advance(
         this.#random.next() < 0.95 ? this.#random.int(60) : this.#random.int(4000),
       );
@@ -161,7 +180,9 @@ class ClusterRun {
   }
 
   /** A leader leaves the leases of the one before it some time, however late it is. */
-  #changed({ because, before, after }: Change, led: Leadership): void {
+  #changed(change: Change, led: Leadership): void {
+    const { because, before, after } = change;
+    this.batches?.saw(change);
     if (after !== undefined) this.#unique.saw(after);
     const nameOf = ({ id, leaseToken }: Task): string => `${id} ${leaseToken}`;
     if ((because === "claimed" || because === "extended") && after !== undefined) {
@@ -275,6 +296,8 @@ class ClusterRun {
     );
   }
 
+  readonly #added = ({ id, tenantId }: Task): void => void this.ledger.created(id, tenantId);
+
   #claim(broker: Router): void {
     const random = this.#random;
     const claim = new AskedClaim({
@@ -375,9 +398,11 @@ class ClusterRun {
       const { router } = nodes[round % nodes.length] as SimNode;
       if (router === undefined) continue;
       this.schedules.end(router);
+      this.batches?.end(router);
       for (const held of this.#held.splice(0)) this.#submit(router, held);
       for (const tenantId of tenants) this.#claimAll(router, tenantId);
-      const isOver = this.schedules.haveEnded && round > 100;
+      const haveEnded = this.schedules.haveEnded && (this.batches?.haveEnded ?? true);
+      const isOver = haveEnded && round > 100;
       if (isOver && [...this.ledger.tasks].every(([id, known]) => this.#isOver(id, known))) break;
     }
     if (!this.#isSound) return;
@@ -398,6 +423,7 @@ class ClusterRun {
     const leaders = this.#world.logs.flatMap((_, shard) => this.#leading(shard) ?? []);
     const stores = leaders.map(({ store }) => store);
     this.#note(await this.#unique.checkEntries(stores, this.#taskOf));
+    this.#note(await this.batches?.check(stores, true));
     await this.#compare();
   }
 

@@ -37,6 +37,7 @@ import {
   umbrella,
 } from "../../packages/server/test/broker-world.ts";
 import { lateWay, ShardedWorld } from "../../packages/server/test/queue-worlds.ts";
+import { BatchWatch, workOnBatches } from "./batch-watch.ts";
 import { UniqueWatch } from "./unique-watch.ts";
 
 export interface ShardedOptions {
@@ -44,6 +45,8 @@ export interface ShardedOptions {
   readonly steps?: number;
   /** Some tasks have unique keys. */
   readonly hasUnique?: boolean;
+  /** There are batches. */
+  readonly hasBatches?: boolean;
   /** Changes the world before anything happens. */
   readonly plant?: (world: ShardedWorld) => void;
 }
@@ -53,6 +56,8 @@ export interface ShardedOutcome {
   readonly acknowledged: number;
   readonly claimed: number;
   readonly crashes: number;
+  /** Callbacks of batches. */
+  readonly released: number;
   /** The first promise that was broken. */
   readonly finding: string | undefined;
 }
@@ -80,6 +85,9 @@ export async function simulateShards(options: ShardedOptions): Promise<ShardedOu
     count,
     quotas,
     hasUnique: options.hasUnique === true,
+    batches: options.hasBatches
+      ? new BatchWatch(new SimRandom(`batches/${options.seed}`), 3)
+      : undefined,
   });
   const stray = (error: unknown): void => {
     run.finding ??= `nobody caught ${String(error)}`;
@@ -97,7 +105,8 @@ export async function simulateShards(options: ShardedOptions): Promise<ShardedOu
     process.off("unhandledRejection", stray);
   }
   const { acknowledged, claimed, crashes, finding } = run;
-  return { shards: count, acknowledged: acknowledged.size, claimed, crashes, finding };
+  const released = run.batches?.released ?? 0;
+  return { shards: count, acknowledged: acknowledged.size, claimed, crashes, released, finding };
 }
 
 interface Known {
@@ -119,6 +128,7 @@ class ShardedRun {
   claimed = 0;
   crashes = 0;
   finding: string | undefined;
+  readonly batches: BatchWatch | undefined;
   readonly #world: ShardedWorld;
   readonly #random: SimRandom;
   readonly #count: number;
@@ -143,10 +153,16 @@ class ShardedRun {
   constructor(
     world: ShardedWorld,
     random: SimRandom,
-    parts: { readonly count: number; readonly quotas: Quotas; readonly hasUnique: boolean },
+    parts: {
+      readonly count: number;
+      readonly quotas: Quotas;
+      readonly hasUnique: boolean;
+      readonly batches: BatchWatch | undefined;
+    },
   ) {
     const { count, quotas } = parts;
     this.#hasUnique = parts.hasUnique;
+    this.batches = parts.batches;
     this.#world = world;
     this.#random = random;
     this.#count = count;
@@ -160,6 +176,7 @@ class ShardedRun {
     for (let step = 1; step <= steps && this.finding === undefined; step += 1) {
       await this.#trouble();
       for (let acts = this.#random.int(4); acts > 0; acts -= 1) this.#act();
+      this.batches?.act(this.#world.broker, tenants, this.#added);
       await this.#pass(
         this.#random.next() < 0.97 ? this.#random.int(15) : this.#random.int(30_000),
       );
@@ -179,7 +196,11 @@ class ShardedRun {
   }
 
   async #maintain(broker: ShardBroker): Promise<void> {
-    const due = runDue(broker, this.#world.clock).catch((error: unknown) => {
+    const work = async (): Promise<void> => {
+      await runDue(broker, this.#world.clock);
+      if (this.batches !== undefined) await workOnBatches(broker, this.#world.clock.nowMs());
+    };
+    const due = work().catch((error: unknown) => {
       if (!(error instanceof FaultError)) throw error;
     });
     // A disk that is slow or gone answers later, or never.
@@ -268,6 +289,10 @@ class ShardedRun {
       () => {},
     );
   }
+
+  readonly #added = ({ id, tenantId }: Task): void => {
+    this.acknowledged.set(id, this.acknowledged.get(id) ?? { tenantId, isDone: false, token: 0 });
+  };
 
   #claim(): void {
     const random = this.#random;
@@ -394,10 +419,12 @@ class ShardedRun {
   }
 
   /** Inside a shard, of tasks that were never claimed, the oldest of a bucket goes first. */
-  #observe(shard: number, { before, after, because }: Change): void {
+  #observe(shard: number, change: Change): void {
+    const { before, after, because } = change;
     const task = after ?? before;
     if (task === undefined) return;
     this.#unique.saw(task);
+    this.batches?.saw(change);
     if (shardOf(task.id, this.#count) !== shard) this.#broken(`${task.id} is in shard ${shard}`);
     const name = `${task.tenantId}/${queueOf(task.command)}/${task.priority}`;
     const order = this.#order[shard]?.get(name) ?? [];
@@ -463,6 +490,7 @@ class ShardedRun {
     await this.#checkCounts();
     const stores = this.#brokers().map(({ store }) => store);
     this.#note(await this.#unique.checkEntries(stores, this.#taskOf));
+    this.#note(await this.batches?.check(stores));
     for (const [id, { tenantId, isDone }] of this.acknowledged) {
       const broker = this.#world.brokers[shardOf(id, this.#count)] as ShardBroker;
       const task = broker.store.task(id);
@@ -536,6 +564,7 @@ class ShardedRun {
     await this.#resumeAll();
     this.#world.broker.stopWaiting();
     for (let round = 0; round < 2000; round += 1) {
+      this.batches?.end(this.#world.broker);
       const held = this.#held.splice(0);
       for (const each of held) {
         const { workerId, leaseToken, id } = each;
@@ -559,9 +588,12 @@ class ShardedRun {
         this.#world.broker.claim(claim);
       }
       await this.#pass(500);
-      if (this.#held.length === 0 && this.#isEmpty()) break;
+      const haveEnded = this.batches?.haveEnded ?? true;
+      if (this.#held.length === 0 && haveEnded && this.#isEmpty()) break;
     }
     await this.#look();
+    const stores = this.#brokers().map(({ store }) => store);
+    this.#note(await this.batches?.check(stores, true));
     for (const [id, { tenantId }] of this.acknowledged) {
       const found = await this.#world.done(this.#world.broker.get(tenantId, id));
       const place = found?.task.place.in;

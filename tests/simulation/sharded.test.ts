@@ -14,6 +14,8 @@ trackNoPromises();
 
 const seedsEach = campaignLength({ short: 15, long: 300 });
 const uniqueSeeds = campaignLength({ short: 8, long: 150 });
+const batchSeeds = campaignLength({ short: 8, long: 150 });
+const seedsOfBugs = Math.max(uniqueSeeds, batchSeeds);
 const outcomes = new Map<number, Promise<ShardedOutcome>>();
 
 /** Seeds that several tests need run once. */
@@ -43,6 +45,17 @@ test(`${uniqueSeeds} seeds with unique keys are sound`, async () => {
     const { finding } = await simulateShards({ seed, hasUnique: true });
     assert.equal(finding, undefined, `seed ${seed}`);
   }
+});
+
+test(`${batchSeeds} seeds with batches are sound`, async (context) => {
+  let released = 0;
+  for (let seed = 1; seed <= batchSeeds; seed += 1) {
+    const outcome = await simulateShards({ seed, hasBatches: true });
+    assert.equal(outcome.finding, undefined, `seed ${seed} with ${outcome.shards} shards`);
+    released += outcome.released;
+  }
+  context.diagnostic(JSON.stringify({ released }));
+  assert.ok(released > 0);
 });
 
 /** Replaces a method while a seed runs. */
@@ -170,7 +183,9 @@ for (const { bug, says, plant } of plantedBugs) {
   });
 }
 
-const uniqueBugs: readonly (Mutation & { readonly bug: string; readonly says: RegExp })[] = [
+type Mutant = Mutation & { readonly bug: string; readonly says: RegExp };
+
+const uniqueBugs: readonly Mutant[] = [
   {
     bug: "a unique key has no home, so each shard has tasks of it",
     file: "packages/server/src/core/shards/router.ts",
@@ -194,13 +209,51 @@ const uniqueBugs: readonly (Mutation & { readonly bug: string; readonly says: Re
   },
 ];
 
+const shardBroker = "packages/server/src/core/broker/shard-broker.ts";
+
+const batchBugs: readonly Mutant[] = [
+  {
+    bug: "a member of a batch is in another shard than the batch",
+    file: "packages/server/src/core/shards/router.ts",
+    from: "input.batchId === undefined ? homeOf(input, isPlaced) : homeOfBatch(input.batchId)",
+    to: "homeOf(input, isPlaced)",
+    says: /was put and is unknown/,
+  },
+  {
+    bug: "what a batch counts is written only with some ends",
+    file: shardBroker,
+    from: "...scheduled.writes, ...batched.writes, ...laned",
+    to: "...scheduled.writes, ...(batched.changes.length > 1 ? batched.writes : []), ...laned",
+    says: /pending|no member|is gone|waits for nothing|its callback|and is (sealed|open)/,
+  },
+  {
+    bug: "the callback is released in another record than the last end",
+    file: "packages/server/src/core/broker/batches.ts",
+    from: "      this.#decide(entry, changes);",
+    to:
+      "if (given.length === 0) this.#decide(entry, changes); " +
+      "else this.#parts.clock.after(2000, () => this.#parts.apply([], [entry], []).catch(() => {}));",
+    says: /waits for nothing|its callback|is sealed/,
+  },
+  {
+    bug: "members are added after the seal",
+    file: "packages/server/src/core/broker/batches.ts",
+    from: 'if (phase !== "open" || entry.record.openUntilMs <= this.#nowMs) return "batch_sealed";',
+    to: "",
+    says: /was told of \d+ of \d+ members|says \d+, not \d+ pending/,
+  },
+];
+
 const run = new URL("./sharded-run.ts", import.meta.url);
 
-for (const { bug, says, ...mutation } of uniqueBugs) {
+const ofUnique = uniqueBugs.map((each) => ({ ...each, kind: { hasUnique: true } }));
+const ofBatches = batchBugs.map((each) => ({ ...each, kind: { hasBatches: true } }));
+
+for (const { bug, says, kind, ...mutation } of [...ofUnique, ...ofBatches]) {
   test(`it is noticed when ${bug}`, async () => {
     const mutant = await importMutant<{ simulateShards: typeof simulateShards }>(run, mutation);
-    for (let seed = 1; seed <= uniqueSeeds; seed += 1) {
-      const { finding } = await mutant.simulateShards({ seed, hasUnique: true });
+    for (let seed = 1; seed <= seedsOfBugs; seed += 1) {
+      const { finding } = await mutant.simulateShards({ seed, ...kind });
       if (finding === undefined) continue;
       assert.match(finding, says);
       return;
