@@ -166,3 +166,58 @@ test("the copy of a dead letter names the task that it was made of", async (t) =
   const plain = await worker.ask({ ready: { commands: ["render"] } });
   assert.equal(plain["task"].task.replayOf, "");
 });
+
+test("a key has one task over streams, and unique keys and modes are refused with the rule", async (t) => {
+  const server = await setup(t);
+  const producer = await open(server, "producer");
+  const create = async (fields: object): Promise<Reply> =>
+    (await producer.ask({ create: { command: "render", ...fields } }))["createAck"];
+  const first = await create({ idempotencyKey: "k", payload: "1" });
+  const other = { idempotencyKey: "k", payload: "2" };
+  const same = await create({ ...other, idempotencyMode: "first" });
+  assert.deepEqual([same["ok"], same["taskId"]], [true, first["taskId"]]);
+  const strict = await create({ ...other, idempotencyMode: "strict" });
+  assert.deepEqual([strict["ok"], strict["errorCode"]], [false, "idempotency_key_reused"]);
+  const holder = await create({ uniqueKey: "ada", payload: "1" });
+  const returned = await create({ uniqueKey: "ada", payload: "2" });
+  assert.deepEqual([returned["taskId"], returned["deduplicated"]], [holder["taskId"], true]);
+  assert.equal(holder["deduplicated"], false);
+  const { createAckBatch } = await producer.ask({
+    createBatch: {
+      tasks: [
+        { command: "render", uniqueKey: "ada", uniqueOn: "latest", payload: "3" },
+        { command: "render", uniqueKey: "ada", uniqueOn: "refuse" },
+        { command: "render", uniqueKey: "bob", uniqueOn: "refuse" },
+      ],
+    },
+  });
+  assert.deepEqual(
+    createAckBatch.acks.map(({ ok, errorCode, deduplicated }: Reply) => [
+      ok,
+      errorCode,
+      deduplicated,
+    ]),
+    [
+      [true, "", true],
+      [false, "unique_key_held", false],
+      [true, "", false],
+    ],
+  );
+  const { payload, replaced } = await server.api.task(holder["taskId"]);
+  assert.deepEqual([payload, replaced], ["3", 1]);
+  const length = "(a length of time such as 5m, at most 2592000 seconds)";
+  for (const [fields, errorMessage] of [
+    [{ uniqueKey: "k".repeat(201) }, "invalid 'unique.key' (1 to 200 characters)"],
+    [{ uniqueWhile: "x" }, "invalid 'unique.while' (one of unfinished, waiting)"],
+    [{ uniqueOn: "x" }, "invalid 'unique.on' (one of return, refuse, replace, latest, cancel)"],
+    [{ uniqueFor: "5" }, `invalid 'unique.for' ${length}`],
+    [{ uniqueMaxWait: "31d" }, `invalid 'unique.maxWait' ${length}`],
+    [{ idempotencyMode: "x" }, "invalid 'Codeq-Idempotency-Mode' (must be strict or first)"],
+  ] as const) {
+    const refused = await create({ uniqueKey: "eve", ...fields });
+    assert.deepEqual(
+      [refused["errorCode"], refused["errorMessage"]],
+      ["invalid_argument", errorMessage],
+    );
+  }
+});

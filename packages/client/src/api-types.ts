@@ -855,7 +855,7 @@ export interface RunEvent {
   readonly how?: "cancelled" | "expired" | "permanent" | "dead_letter" | "abandoned" | "interrupted" | "unsent" | undefined;
   /** How long until the task is ready again. */
   readonly delaySeconds?: number | undefined;
-  /** Of `failed` and `retried`. */
+  /** Of `failed` and `retried`, and of `edited` by a later request. */
   readonly reason?: string | undefined;
   /** Of `progress`: how far the work has come, from 0 to 100. */
   readonly percent?: number | undefined;
@@ -869,6 +869,10 @@ export interface RunEvent {
   readonly scheduleId?: string | undefined;
   /** Of `created`: the nominal instant of the schedule. */
   readonly scheduledFor?: string | undefined;
+  /** Of `created` and `edited`: the unique key of the task. */
+  readonly uniqueKey?: string | undefined;
+  /** Of `created` and `edited`: the task waits for the end of the task with its unique key. */
+  readonly waitsForKey?: true | undefined;
 }
 
 /** Something that happened to a schedule. */

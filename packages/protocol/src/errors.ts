@@ -135,7 +135,7 @@ export const errors = {
   unique_key_held: row(
     409,
     "ALREADY_EXISTS",
-    "another task has this unique key; wait for its end, or use another value of unique.on",
+    "another task has this unique key; wait for its end, or cancel it",
   ),
   placement_conflict: row(
     400,

@@ -122,6 +122,8 @@ function partsOfTask({
   workerId,
   how,
   delaySeconds,
+  uniqueKey,
+  waitsForKey,
 }: RunEvent): string[] {
   const isNew = event === "created";
   return [
@@ -130,6 +132,7 @@ function partsOfTask({
     !isNew && attempt > 1 ? `attempt ${attempt}` : "",
     workerId === undefined ? "" : `by ${printable(workerId)}`,
     delaySeconds === undefined || delaySeconds === 0 ? "" : `due in ${delaySeconds} s`,
+    uniqueKey === undefined ? "" : `${waitsForKey ? "waits for " : ""}key ${printable(uniqueKey)}`,
   ];
 }
 

@@ -1,6 +1,16 @@
 /** Event feeds: what happens to tasks, as server-sent events. The answers are streams, which are written by hand. */
 import { endpoints } from "../contract/endpoint.ts";
-import { count, decimal, instant, list, mapOf, object, text, whole } from "../contract/shape.ts";
+import {
+  count,
+  decimal,
+  instant,
+  list,
+  mapOf,
+  object,
+  only,
+  text,
+  whole,
+} from "../contract/shape.ts";
 
 const taskEventNames = [
   "created",
@@ -47,13 +57,19 @@ export const TaskEvent = object(
       ],
     }),
     delaySeconds: decimal("How long until the task is ready again.", optional),
-    reason: text("Of `failed` and `retried`.", optional),
+    reason: text("Of `failed` and `retried`, and of `edited` by a later request.", optional),
     percent: whole("Of `progress`: how far the work has come, from 0 to 100.", optional),
     text: text("Of `progress`: what is being done.", optional),
     lines: list(text(), "Of `log`: what the worker wrote.", optional),
     batchId: text("The batch that the task is a member or the callback of.", optional),
     scheduleId: text("Of `created`: the schedule that created the task.", optional),
     scheduledFor: instant("Of `created`: the nominal instant of the schedule.", optional),
+    uniqueKey: text("Of `created` and `edited`: the unique key of the task.", optional),
+    waitsForKey: only(
+      true,
+      "Of `created` and `edited`: the task waits for the end of the task with its unique key.",
+      optional,
+    ),
   },
   { about: "Something that happened to a task." },
 );

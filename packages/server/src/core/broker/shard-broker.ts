@@ -442,15 +442,13 @@ export class ShardBroker implements Broker {
     return [{ ...change, keep: outcome.value.place.in !== "done" }];
   }
 
-  /** Whether another task has the unique key that the action needs. */
-  #lacksKey(task: Task, action: TaskAction): boolean {
-    if (task.unique === undefined) return false;
-    if (action.kind === "edit") return task.unique.isHeld && action.edit.dueMs !== undefined;
-    // As it would be after the replay.
-    const next: Task = { ...task, place: { in: "ready", seq: 0 } };
-    if (action.kind !== "replay" || !holdsKey(next)) return false;
+  /** Refuses an action that needs the unique key of another task. */
+  #refusalOfKey(task: Task, action: TaskAction): Acted | undefined {
+    const { unique } = task;
+    if (unique === undefined || !needsKey(task, action)) return undefined;
     const entry = this.store.unique(uniqueNameOf(task) as UniqueName);
-    return entry !== undefined && !entry.hasEnded && entry.holder !== task.id;
+    if (entry === undefined || entry.hasEnded || entry.holder === task.id) return undefined;
+    return { ok: false, code: "unique_key_held", key: unique.key, taskId: entry.holder };
   }
 
   /** What a task with this command would exceed if its queue has no tasks yet. */
@@ -752,7 +750,8 @@ export class ShardBroker implements Broker {
     if (action.kind === "delete") return this.#deleteOne(task);
     this.store.assertWritable();
     if (action.kind === "replayAs") return this.#replayAs(task, action.changes);
-    if (this.#lacksKey(task, action)) return { ok: false, code: "unique_key_held" };
+    const refused = this.#refusalOfKey(task, action);
+    if (refused !== undefined) return refused;
     const movedTo = action.kind === "edit" ? action.edit.command : undefined;
     const exceeded =
       exceededBy(this.quotas, of, action) ?? this.#exceededByQueue(of.tenantId, movedTo);
@@ -1378,6 +1377,13 @@ export class ShardBroker implements Broker {
       (why: Refused) => waiter.refused(why, item),
     );
   }
+}
+
+/** A replayed task takes its unique key again, and a task that waits for the key has no time of its own. */
+function needsKey(task: Task, action: TaskAction): boolean {
+  if (action.kind === "edit")
+    return task.unique?.isHeld === true && action.edit.dueMs !== undefined;
+  return action.kind === "replay" && holdsKey({ ...task, place: { in: "ready", seq: 0 } });
 }
 
 /** What a schedule and a batch say about their tasks. */

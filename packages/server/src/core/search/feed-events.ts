@@ -8,13 +8,29 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
   if (after === undefined) return [];
   switch (because) {
     case "created":
-      return [{ event: "created", ...about(after), ...delayOf(after), ...scheduleOf(after) }];
+      return [
+        {
+          event: "created",
+          ...about(after),
+          ...delayOf(after),
+          ...scheduleOf(after),
+          ...uniqueOf(after),
+        },
+      ];
     case "promoted":
       return [{ event: "promoted", ...about(after) }];
     case "replayed":
       return [{ event: "replayed", ...about(after) }];
     case "edited":
-      return [{ event: "edited", ...about(after), ...delayOf(after) }];
+      return [
+        {
+          event: "edited",
+          ...about(after),
+          ...delayOf(after),
+          ...uniqueOf(after),
+          ...reasonOf(change),
+        },
+      ];
     case "claimed":
       return [{ event: "claimed", ...about(after), ...workerOf(after) }];
     case "cancelled":
@@ -125,6 +141,11 @@ function scheduleOf({ schedule }: Task): Pick<TaskEvent, "scheduleId" | "schedul
   return schedule === undefined ? {} : { scheduleId: schedule.id, scheduledForMs: schedule.forMs };
 }
 
+function uniqueOf({ unique }: Task): Pick<TaskEvent, "uniqueKey" | "waitsForKey"> {
+  if (unique === undefined) return {};
+  return { uniqueKey: unique.key, ...(unique.isHeld ? { waitsForKey: true } : {}) };
+}
+
 /** The events of what a schedule did besides creating tasks. */
 export function eventsOfSchedule(report: ScheduleReport): readonly ScheduleEvent[] {
   const { tenantId, scheduleId, command, atMs, skipped, pause, isResumed } = report;
@@ -143,7 +164,8 @@ export function eventsOfSchedule(report: ScheduleReport): readonly ScheduleEvent
   return events;
 }
 
-function delayOf({ place, updatedMs }: Task): { delaySeconds?: number } {
-  if (place.in !== "delayed") return {};
+/** A task that waits for another one has no time yet. */
+function delayOf({ place, unique, updatedMs }: Task): { delaySeconds?: number } {
+  if (place.in !== "delayed" || unique?.isHeld === true) return {};
   return { delaySeconds: Math.max(0, Math.round(place.dueMs - updatedMs) / 1000) };
 }

@@ -58,7 +58,6 @@ export type ActRefusal =
   | "has_ended"
   | "not_waiting"
   | "already_done"
-  | "unique_key_held"
   | "batch_unfinished";
 
 export type Acted =
@@ -66,6 +65,13 @@ export type Acted =
   | { readonly ok: true; readonly task: Task }
   | { readonly ok: false; readonly code: ActRefusal }
   | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
+  /** Another task has the unique key. */
+  | {
+      readonly ok: false;
+      readonly code: "unique_key_held";
+      readonly key: string;
+      readonly taskId: TaskId;
+    }
   | (NotAllowedPriority & { readonly ok: false });
 
 export interface ActInput {

@@ -163,7 +163,13 @@ export function answerOfAction(server: Pick<Server, "events">, acted: Acted): An
   if (acted.ok) return { ok: true, value: acted.task };
   if (acted.code === "quota_exceeded") return overQuota(server, acted.exceeded);
   if (acted.code === "priority_not_allowed") return notAllowed(acted);
+  if (acted.code === "unique_key_held") return keyTaken(acted);
   // Only bulk jobs ask whether it was done already.
   if (acted.code === "task_unknown" || acted.code === "already_done") return refusal("not_found");
   return refusal(acted.code);
+}
+
+function keyTaken({ code, key, taskId }: Extract<Acted, { readonly key: string }>): Refusal {
+  const text = `task ${taskId} has the unique key ${JSON.stringify(key)}; wait for its end or cancel it, then ask again`;
+  return { ...refusal(code, text), details: { key, taskId } };
 }
