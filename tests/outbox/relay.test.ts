@@ -73,6 +73,32 @@ test("input, options and key arrive as they were given", options, async (t) => {
   assert.equal(run.id, inbox.got.find(({ input }) => input === "other")?.ctx.id);
 });
 
+test("rows with the same unique key become one task with the last input", options, async (t) => {
+  const { transaction, relay, client, postgres } = await setup(t);
+  const sync = task<{ account: string; revision: number }, void>("sync", {
+    unique: { key: ({ account }) => account, on: "latest" },
+  });
+  for (const revision of [1, 2, 3]) {
+    await transaction((tx) => outbox.enqueue(tx, sync, { account: "ada", revision }));
+  }
+  await transaction((tx) => outbox.enqueue(tx, sync, { account: "bob", revision: 1 }));
+  const refuse = { unique: { key: "ada", on: "refuse" } } as const;
+  await transaction((tx) => outbox.enqueue(tx, sync, { account: "ada", revision: 4 }, refuse));
+  const refused = new Signal<RefusedRow>();
+  relay({ ordered: true, on: { refused: (row) => refused.send(row) } });
+  await refused.is((rows) => rows.length === 1);
+  assert.equal(refused.values[0]?.code, "unique_key_held");
+  assert.match(refused.values[0]?.message ?? "", /^the unique key "ada" is held by task /);
+  assert.equal((await outboxStatus(postgres.url)).waiting, 0);
+  const inbox = new Inbox(sync);
+  client.worker(inbox.handler);
+  await inbox.has(2);
+  assert.deepEqual(
+    inbox.inputs.map(({ account, revision }) => `${account} ${revision}`),
+    ["ada 3", "bob 1"],
+  );
+});
+
 test("a delay counts from the call, not from when the relay sees the row", options, async (t) => {
   const { transaction, relay, client, postgres } = await setup(t);
   const earliestMs = Date.now() + 3_600_000;
