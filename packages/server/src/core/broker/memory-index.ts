@@ -42,8 +42,14 @@ export class MemoryIndex {
       if (after !== undefined) this.leases.extend(after);
       return queue;
     }
-    if (before !== undefined) this.#leave(queue, before, because);
-    if (after !== undefined) this.#enter(queue, after);
+    if (before?.place.in === "leased" && after?.place.in === "leased") {
+      // A cancellation with a grace moves the end of the lease, and the task keeps its slot.
+      this.leases.remove(after.id);
+      this.leases.add(after, 0);
+    } else {
+      if (before !== undefined) this.#leave(queue, before, because);
+      if (after !== undefined) this.#enter(queue, after);
+    }
     this.queues.flows.count(queue.flow, change);
     this.onMoved?.(queue);
     return queue;

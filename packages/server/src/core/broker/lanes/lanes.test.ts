@@ -97,6 +97,17 @@ test("a restart counts the leases of a lane again", async () => {
   assert.equal(await lanesOf(next, 9), "a");
 });
 
+test("a cancelled task with a grace keeps its slot until it ends", async () => {
+  const { broker } = await setup({ lanes: { concurrency: 1 } });
+  await fill(broker, "aa");
+  const [first] = await claim(broker);
+  const { id } = first!.task;
+  await broker.act({ tenantId: acme, id }, { kind: "cancel", graceMs: 5000 });
+  assert.equal(await lanesOf(broker, 9), "");
+  await submit(broker, owned(first!.task), success).done;
+  assert.equal(await lanesOf(broker, 9), "a");
+});
+
 test("a rate hands out a burst, and wakes a claim when the next unit is due", async () => {
   const rate = { units: 60, per: "1m", burst: 2 };
   const { world, broker } = await setup({ lanes: { concurrency: 0, rate } });
