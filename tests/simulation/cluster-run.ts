@@ -30,6 +30,7 @@ import {
 import { BatchWatch } from "./batch-watch.ts";
 import { ClusterLedger, type Known } from "./cluster-ledger.ts";
 import { ClusterSchedules } from "./cluster-schedules.ts";
+import { LaneWatch } from "./lane-watch.ts";
 import { UniqueWatch } from "./unique-watch.ts";
 
 export interface ClusterOptions {
@@ -39,6 +40,8 @@ export interface ClusterOptions {
   readonly hasUnique?: boolean;
   /** There are batches. */
   readonly hasBatches?: boolean;
+  /** Some tasks have lanes. */
+  readonly hasLanes?: boolean;
 }
 
 export interface ClusterOutcome {
@@ -88,6 +91,7 @@ export async function simulateCluster(options: ClusterOptions): Promise<ClusterO
     batches: options.hasBatches
       ? new BatchWatch(new SimRandom(`batches/${options.seed}`), 1000)
       : undefined,
+    lanes: options.hasLanes ? new LaneWatch() : undefined,
   });
   const stray = (error: unknown): void => {
     run.ledger.broken(`nobody caught ${error instanceof Error ? error.stack : String(error)}`);
@@ -135,15 +139,23 @@ class ClusterRun {
   readonly #held: Held[] = [];
   readonly #comesBack: Map<SimNode, number> = new Map();
   readonly #hasUnique: boolean;
+  readonly #lanes: LaneWatch | undefined;
+  /** Of each shard, the leader that was heard last. */
+  readonly #led: Map<number, Leadership> = new Map();
   #wasClockWrong = false;
 
   constructor(
     world: ClusterWorld,
     random: SimRandom,
-    parts: { readonly hasUnique: boolean; readonly batches: BatchWatch | undefined },
+    parts: {
+      readonly hasUnique: boolean;
+      readonly batches: BatchWatch | undefined;
+      readonly lanes: LaneWatch | undefined;
+    },
   ) {
     this.#hasUnique = parts.hasUnique;
     this.batches = parts.batches;
+    this.#lanes = parts.lanes;
     this.#world = world;
     this.#random = random;
     this.schedules = new ClusterSchedules(world, random.fork("schedules"));
@@ -158,6 +170,7 @@ class ClusterRun {
   }
 
   async toEnd(steps: number): Promise<void> {
+    await this.#beginLanes();
     for (let step = 1; step <= steps && this.#isSound; step += 1) {
       this.#trouble();
       for (let acts = this.#random.int(5); acts > 0; acts -= 1) this.#act();
@@ -168,8 +181,27 @@ class ClusterRun {
         this.#random.next() < 0.95 ? this.#random.int(60) : this.#random.int(4000),
       );
       this.#note(this.#unique.check(this.#taskOf));
+      this.#note(this.#lanes?.check(this.#taskOf));
     }
     if (this.#isSound) await this.#finish();
+  }
+
+  /** Asks for the limits until they are accepted. */
+  async #beginLanes(): Promise<void> {
+    const { nodes, clock } = this.#world;
+    let isAccepted = this.#lanes === undefined;
+    for (let turn = 0; !isAccepted && turn < 1000; turn += 1) {
+      const { router } = nodes[0] as SimNode;
+      const begun = router && this.#lanes?.begin(router);
+      begun?.then(
+        () => {
+          isAccepted = true;
+        },
+        () => {},
+      );
+      for (let wait = 0; !isAccepted && wait < 50; wait += 1) await clock.advance(100);
+    }
+    assert.ok(isAccepted, "no node takes the topic");
   }
 
   /** Timers run where the leader is, and nowhere else. */
@@ -183,6 +215,7 @@ class ClusterRun {
   #changed(change: Change, led: Leadership): void {
     const { because, before, after } = change;
     this.batches?.saw(change);
+    this.#watchLanes(change, led);
     if (after !== undefined) this.#unique.saw(after);
     const nameOf = ({ id, leaseToken }: Task): string => `${id} ${leaseToken}`;
     if ((because === "claimed" || because === "extended") && after !== undefined) {
@@ -195,6 +228,18 @@ class ClusterRun {
     this.#broken(
       `the lease of ${before.id} ended ${afterMs} ms after a takeover, without its grace`,
     );
+  }
+
+  /** A leader that was deposed hears of its last changes late: the next one has applied them before. */
+  #watchLanes(change: Change, led: Leadership): void {
+    const { id } = (change.after ?? change.before) as Task;
+    const count = this.#world.logs.length;
+    const shard = shardOf(id, count);
+    const last = this.#led.get(shard);
+    if (last !== undefined && last.sinceMs > led.sinceMs) return;
+    if (last !== led) this.#lanes?.lost((other) => shardOf(other, count) === shard);
+    this.#led.set(shard, led);
+    this.#note(this.#lanes?.saw(change));
   }
 
   #trouble(): void {
@@ -239,6 +284,7 @@ class ClusterRun {
         break;
       case "wrong clock":
         this.#wasClockWrong = true;
+        if (this.#lanes !== undefined) this.#lanes.ignoresTimes = true;
         node.clockOffMs = this.#random.pick([-wrongMs, wrongMs]);
         break;
     }
@@ -280,9 +326,11 @@ class ClusterRun {
     const unique = isUnique
       ? this.#unique.request(random, ["return", "replace", "latest"])
       : undefined;
-    const fields = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000, unique };
-    create(broker, fields).done.then(
+    const base = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000, unique };
+    const laned = tenantId === acme ? this.#lanes?.request(random, idempotencyKey) : undefined;
+    create(broker, { ...base, ...laned }).done.then(
       ({ task }) => {
+        this.#lanes?.knows(task);
         this.#unique.saw(task);
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
@@ -357,8 +405,13 @@ class ClusterRun {
       return;
     }
     this.#held.splice(at, 1);
-    if (draw >= 0.35) this.#submit(broker, held);
-    else this.#expect(held, nack(broker, mine, { delaySeconds: random.int(3), reason: "" }).done);
+    if (draw >= (this.#lanes === undefined ? 0.35 : 0.5)) {
+      this.#submit(broker, held);
+      return;
+    }
+    const holdMs = this.#lanes?.hold(random, this.#taskOf(held.id));
+    const request = { delaySeconds: random.int(3), reason: "", holdMs };
+    this.#expect(held, nack(broker, mine, request).done);
   }
 
   /** Whoever is told that its word counted had the lease. */
@@ -393,7 +446,7 @@ class ClusterRun {
     for (const node of nodes) this.#heal(node);
     // What a node with a wrong clock has put off for hours is due at last.
     if (this.#wasClockWrong) for (const node of nodes) node.clockOffMs = wrongMs;
-    for (let round = 0; round < 600 && this.#isSound; round += 1) {
+    for (let round = 0; round < 1500 && this.#isSound; round += 1) {
       await this.#world.clock.advance(200);
       const { router } = nodes[round % nodes.length] as SimNode;
       if (router === undefined) continue;
@@ -424,6 +477,7 @@ class ClusterRun {
     const stores = leaders.map(({ store }) => store);
     this.#note(await this.#unique.checkEntries(stores, this.#taskOf));
     this.#note(await this.batches?.check(stores, true));
+    this.#note(await this.#lanes?.checkMemory(leaders));
     await this.#compare();
   }
 

@@ -8,6 +8,7 @@ import { importMutant, type Mutation } from "./mutant.ts";
 const seedsEach = campaignLength({ short: 10, long: 1500 });
 const uniqueSeeds = campaignLength({ short: 5, long: 300 });
 const batchSeeds = campaignLength({ short: 5, long: 300 });
+const laneSeeds = campaignLength({ short: 5, long: 300 });
 const counted = [
   "acknowledged",
   "claimed",
@@ -72,6 +73,13 @@ test(`${batchSeeds} seeds of clusters with batches are sound`, async (context) =
   }
   context.diagnostic(JSON.stringify({ released }));
   assert.ok(released > 0);
+});
+
+test(`${laneSeeds} seeds of clusters with lanes are sound`, async () => {
+  for (let seed = 1; seed <= laneSeeds; seed += 1) {
+    const { finding } = await simulateCluster({ seed, hasLanes: true });
+    assert.equal(finding, undefined, `seed ${seed}`);
+  }
 });
 
 interface PlantedBug extends Mutation {
@@ -273,10 +281,38 @@ const batchBugs: readonly Omit<PlantedBug, "seed">[] = [
   },
 ];
 
+const laneBugs: readonly Omit<PlantedBug, "seed">[] = [
+  {
+    bug: "what a lane has spent is written in another record than the claim",
+    file: "packages/server/src/core/broker/shard-broker.ts",
+    from: "const group = this.store.commit(changes, this.#laneWrites(changes));",
+    to:
+      "const late = this.#laneWrites(changes); const group = this.store.commit(changes, []); " +
+      "if (late.length > 0) this.#options.clock.after(5000, () => " +
+      "{ if (this.store.state === 'open') this.store.commitRecords(late).done.catch(() => {}); });",
+    says: /spent \d of/,
+  },
+  {
+    bug: "a new leader does not count the leases of its lanes",
+    file: "packages/server/src/core/broker/memory-index.ts",
+    from: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) !== "")',
+    to: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) === "none")',
+    says: /has \d+ leases, its limit is|counts -?\d+ leases/,
+  },
+  {
+    bug: "a task whose lane is held goes to the end of its lane",
+    file: "packages/queue/src/transitions/give-back.ts",
+    from: '{ in: "ready", seq: lane.seq }',
+    to: '{ in: "ready", seq: at.seq }',
+    says: /lost its turn/,
+  },
+];
+
 const ofUnique = uniqueBugs.map((each) => ({ ...each, kind: { hasUnique: true } }));
 const ofBatches = batchBugs.map((each) => ({ ...each, kind: { hasBatches: true } }));
+const ofLanes = laneBugs.map((each) => ({ ...each, kind: { hasLanes: true } }));
 
-for (const { bug, says, kind, ...mutation } of [...ofUnique, ...ofBatches]) {
+for (const { bug, says, kind, ...mutation } of [...ofUnique, ...ofBatches, ...ofLanes]) {
   test(`it is noticed when ${bug}`, async () => {
     const mutant = await importMutant<{ simulateCluster: typeof simulateCluster }>(run, mutation);
     for (let seed = 1; seed <= seedsMax; seed += 1) {

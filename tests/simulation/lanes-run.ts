@@ -1,5 +1,5 @@
 /**
- * A broker, random tasks with lanes, workers, operators, clock steps, and crashes in between. A model of its own hears of
+ * A broker, random tasks with lanes, workers, operators, clock steps, full disks, and crashes in between. A model of its own hears of
  * every durable change in the order of the log and checks what lanes promise:
  *
  * - a lane never has more leases than its limit;
@@ -31,6 +31,8 @@ const lanes = ["a", "b", "c", "d/é"];
 const priorities = [0, 5];
 const stepsOfRun = 150;
 const slackMs = 2;
+const plenty = Number.MAX_SAFE_INTEGER;
+const large = JSON.stringify("x".repeat(6000));
 
 /** 10 units in a second, 5 at once; the lane `b` has no rate, the lane `d/é` a limit of 1. */
 const rate = { units: 10, per: "1s", burst: 5 };
@@ -87,7 +89,11 @@ class LanesRun {
   finding: string | undefined;
   readonly #random: SimRandom;
   readonly #plant: Plant;
-  readonly #world = new BrokerWorld({ flushBytes: 4096 });
+  readonly #world = new BrokerWorld({
+    flushBytes: 4096,
+    segmentBytes: 4096,
+    minFreeBytes: 100,
+  });
   /** Tasks as the log says. */
   readonly #tasks = new Map<TaskId, Task>();
   readonly #buckets = new Map<string, Bucket>();
@@ -121,11 +127,12 @@ class LanesRun {
 
   async step(): Promise<void> {
     const random = this.#random;
-    const kind = random.int(14);
+    const kind = random.int(15);
     if (kind < 5) await this.#create();
     else if (kind < 7) await this.#claim(random.int(4) + 1, 0);
     else if (kind === 7) await this.#claim(1, 60_000);
     else if (kind === 8) await this.#crash();
+    else if (kind === 14) await this.#fillDisk();
     else if (kind < 11) await this.#pass(random.pick([1, 90, 300, 40_000]));
     else await this.#touch(kind);
     this.#broker.wakeLanes(1000);
@@ -162,6 +169,26 @@ class LanesRun {
     this.#plant(this.#broker);
   }
 
+  /** What is decided while the disk is full is undone, and memory is read from the records again. */
+  async #fillDisk(): Promise<void> {
+    const { disk, clock } = this.#world;
+    const leased = [...this.#tasks.values()].filter(({ place }) => place.in === "leased");
+    disk.capacityBytes = 0;
+    const refused: Promise<unknown>[] = [create(this.#broker, { payload: large }).done];
+    refused.push(claim(this.#broker, { count: 3, leaseMs: 30_000 }));
+    for (const task of leased.slice(0, 2)) {
+      const holdMs = this.#random.pick([0, 50_000]);
+      const request = { delaySeconds: 0, reason: "", used: 0, holdMs };
+      refused.push(nack(this.#broker, owned(task), request).done);
+    }
+    // A claim that finds nothing writes nothing.
+    const [created] = await Promise.allSettled(refused);
+    if (created?.status !== "rejected") this.finding ??= "a full disk accepts a task";
+    disk.capacityBytes = plenty;
+    await clock.advance(1000);
+    this.#plant(this.#broker);
+  }
+
   async #pass(ms: number): Promise<void> {
     await this.#world.clock.advance(ms);
     const broker = this.#broker;
@@ -182,7 +209,7 @@ class LanesRun {
     if (kind === 13) {
       const task = random.pick([...this.#tasks.values(), undefined]);
       const action = random.pick([
-        { kind: "cancel", graceMs: 0 },
+        { kind: "cancel", graceMs: random.pick([0, 5000]) },
         { kind: "replay" },
         { kind: "edit", edit: { priority: random.pick(priorities) } },
       ] as const);

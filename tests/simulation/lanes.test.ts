@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import { type Plant, runLanes } from "./lanes-run.ts";
+import { importMutant, type Mutation } from "./mutant.ts";
+import { runShares } from "./shares-run.ts";
 
 const seeds = Array.from({ length: 40 }, (_, number) => `lanes-${number}`);
 
@@ -94,6 +96,53 @@ for (const [bug, { plant, finding }] of Object.entries(bugs)) {
       const found = await runLanes(seed, plant).catch((error: Error) => error.message);
       if (found === undefined) continue;
       assert.match(found, finding);
+      return;
+    }
+    assert.fail("no seed has noticed it");
+  });
+}
+
+const shareSeeds = Array.from({ length: 40 }, (_, number) => `shares-${number}`);
+
+test(`in ${shareSeeds.length} seeds lanes get shares by weight, within the largest cost of each`, async () => {
+  for (const seed of shareSeeds) assert.equal(await runShares(seed), undefined, seed);
+});
+
+const shareBugs: readonly (Mutation & { readonly bug: string })[] = [
+  {
+    bug: "weights do not count",
+    file: "packages/queue/src/lanes/fair-share.ts",
+    from: "return start + cost / weight;",
+    to: "return start + cost / (weight > 0 ? 1 : 2);",
+  },
+  {
+    bug: "costs do not count",
+    file: "packages/queue/src/lanes/fair-share.ts",
+    from: "return start + cost / weight;",
+    to: "return start + (cost > 0 ? 1 : 2) / weight;",
+  },
+  {
+    bug: "a lane without tasks saves up turns",
+    file: "packages/queue/src/lanes/fair-share.ts",
+    from: "return Math.max(presentTag, endTag);",
+    to: "return presentTag < 0 ? 0 : endTag;",
+  },
+  {
+    bug: "tasks without a lane go first",
+    file: "packages/server/src/core/broker/lanes/fair-order.ts",
+    from: "return this.#plainStart <= window.dueMs ? undefined : window;",
+    to: "return undefined;",
+  },
+];
+
+for (const { bug, ...mutation } of shareBugs) {
+  test(`it is noticed when ${bug}`, async () => {
+    const run = new URL("./shares-run.ts", import.meta.url);
+    const mutant = await importMutant<{ runShares: typeof runShares }>(run, mutation);
+    for (const seed of shareSeeds) {
+      const found = await mutant.runShares(seed);
+      if (found === undefined) continue;
+      assert.match(found, /apart, not/);
       return;
     }
     assert.fail("no seed has noticed it");

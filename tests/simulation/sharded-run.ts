@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import { FaultError } from "@codeq/engine";
 import {
   type Change,
+  laneOf,
   queueOf,
   type Task,
   type TaskId,
@@ -38,6 +39,7 @@ import {
 } from "../../packages/server/test/broker-world.ts";
 import { lateWay, ShardedWorld } from "../../packages/server/test/queue-worlds.ts";
 import { BatchWatch, workOnBatches } from "./batch-watch.ts";
+import { LaneWatch } from "./lane-watch.ts";
 import { UniqueWatch } from "./unique-watch.ts";
 
 export interface ShardedOptions {
@@ -47,6 +49,8 @@ export interface ShardedOptions {
   readonly hasUnique?: boolean;
   /** There are batches. */
   readonly hasBatches?: boolean;
+  /** Some tasks have lanes. */
+  readonly hasLanes?: boolean;
   /** Changes the world before anything happens. */
   readonly plant?: (world: ShardedWorld) => void;
 }
@@ -81,6 +85,7 @@ export async function simulateShards(options: ShardedOptions): Promise<ShardedOu
   const quotas: Quotas = { ...noQuotas, tenants: new Map([[acme as string, quota]]) };
   const world = await ShardedWorld.open(count, lateWay, { seed: options.seed, quotas });
   options.plant?.(world);
+  const lanes = options.hasLanes === true ? new LaneWatch() : undefined;
   const run = new ShardedRun(world, random, {
     count,
     quotas,
@@ -88,7 +93,9 @@ export async function simulateShards(options: ShardedOptions): Promise<ShardedOu
     batches: options.hasBatches
       ? new BatchWatch(new SimRandom(`batches/${options.seed}`), 3)
       : undefined,
+    lanes,
   });
+  if (lanes !== undefined) await world.done(lanes.begin(world.broker));
   const stray = (error: unknown): void => {
     run.finding ??= `nobody caught ${String(error)}`;
   };
@@ -137,6 +144,7 @@ class ShardedRun {
   readonly #hasUnique: boolean;
   readonly #keys: Map<string, TaskId> = new Map();
   readonly #unique: UniqueWatch = new UniqueWatch();
+  readonly #lanes: LaneWatch | undefined;
   readonly #held: Held[] = [];
   readonly #waiting: Set<AskedClaim> = new Set();
   /** Tasks that were never claimed, of this life of each shard, by bucket in their order. */
@@ -158,9 +166,11 @@ class ShardedRun {
       readonly quotas: Quotas;
       readonly hasUnique: boolean;
       readonly batches: BatchWatch | undefined;
+      readonly lanes: LaneWatch | undefined;
     },
   ) {
     const { count, quotas } = parts;
+    this.#lanes = parts.lanes;
     this.#hasUnique = parts.hasUnique;
     this.batches = parts.batches;
     this.#world = world;
@@ -182,6 +192,7 @@ class ShardedRun {
       );
       this.#checkLeases();
       this.#note(this.#unique.check(this.#taskOf));
+      this.#note(this.#lanes?.check(this.#taskOf));
       if (step % stepsBetweenLooks === 0) await this.#look();
     }
     if (this.finding === undefined) await this.#finish();
@@ -243,6 +254,7 @@ class ShardedRun {
       this.crashes += 1;
       this.#mayExceed = true;
       this.#order[shard]?.clear();
+      this.#lanes?.lost((id) => shardOf(id, this.#count) === shard);
       this.#down.set(shard, world.clock.monotonicMs() + this.#random.int(400));
       world.crash(shard, how ?? (this.#random.next() < 0.5 ? "process" : "power"));
     };
@@ -270,10 +282,13 @@ class ShardedRun {
     const maxAttempts = random.pick([1, 3, 20]);
     const isUnique = this.#hasUnique && idempotencyKey === "" && random.next() < 0.4;
     const unique = isUnique ? this.#unique.request(random) : undefined;
-    const fields = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts, unique };
-    create(this.#world.broker, fields).done.then(
+    const isLaned = tenantId === acme && command === "a";
+    const laned = isLaned ? this.#lanes?.request(random, idempotencyKey) : undefined;
+    const base = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts, unique };
+    create(this.#world.broker, { ...base, ...laned }).done.then(
       ({ task, replayed, deduplicated }) => {
         this.#unique.saw(task);
+        this.#lanes?.knows(task);
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
         if (before !== undefined && before !== task.id) {
@@ -404,8 +419,10 @@ class ShardedRun {
       return;
     }
     this.#held.splice(at, 1);
-    if (draw < 0.3) nack(broker, mine, { delaySeconds: random.int(3), reason: "" });
-    else if (draw < 0.4) abandon(broker, mine, { interrupted: true });
+    if (draw < 0.3) {
+      const holdMs = this.#lanes?.hold(random, this.#taskOf(id));
+      nack(broker, mine, { delaySeconds: random.int(3), reason: "", holdMs });
+    } else if (draw < 0.4) abandon(broker, mine, { interrupted: true });
     else if (draw < 0.45) broker.release(mine);
     else {
       submit(broker, mine, success).done.then(
@@ -425,8 +442,9 @@ class ShardedRun {
     if (task === undefined) return;
     this.#unique.saw(task);
     this.batches?.saw(change);
+    this.#note(this.#lanes?.saw(change));
     if (shardOf(task.id, this.#count) !== shard) this.#broken(`${task.id} is in shard ${shard}`);
-    const name = `${task.tenantId}/${queueOf(task.command)}/${task.priority}`;
+    const name = [task.tenantId, queueOf(task.command), task.priority, laneOf(task)].join("/");
     const order = this.#order[shard]?.get(name) ?? [];
     this.#order[shard]?.set(name, order);
     if (because === "created" && after?.place.in === "ready") order.push(task.id);
@@ -491,6 +509,7 @@ class ShardedRun {
     const stores = this.#brokers().map(({ store }) => store);
     this.#note(await this.#unique.checkEntries(stores, this.#taskOf));
     this.#note(await this.batches?.check(stores));
+    this.#note(await this.#lanes?.checkMemory(this.#brokers()));
     for (const [id, { tenantId, isDone }] of this.acknowledged) {
       const broker = this.#world.brokers[shardOf(id, this.#count)] as ShardBroker;
       const task = broker.store.task(id);
@@ -526,9 +545,11 @@ class ShardedRun {
       if (isCancelled || broker.exceededByLease(tenantId) !== undefined) continue;
       for (const broker of this.#brokers()) {
         for (const { name, readyTotal } of broker.queues.ofTenant(tenantId)) {
-          if (readyTotal === 0 || (queues !== undefined && !queues.includes(name))) continue;
+          const hasLanes = this.#lanes !== undefined && tenantId === acme;
+          const ready = hasLanes ? this.#lanes.claimable(broker, name) : readyTotal;
+          if (ready === 0 || (queues !== undefined && !queues.includes(name))) continue;
           if (this.#pauses.has(`${tenantId}/${name}`)) continue;
-          this.#broken(`a claim of ${tenantId} waits beside ${readyTotal} tasks of ${name}`);
+          this.#broken(`a claim of ${tenantId} waits beside ${ready} tasks of ${name}`);
         }
       }
     }

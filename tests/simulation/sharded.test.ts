@@ -15,7 +15,8 @@ trackNoPromises();
 const seedsEach = campaignLength({ short: 15, long: 300 });
 const uniqueSeeds = campaignLength({ short: 8, long: 150 });
 const batchSeeds = campaignLength({ short: 8, long: 150 });
-const seedsOfBugs = Math.max(uniqueSeeds, batchSeeds);
+const laneSeeds = campaignLength({ short: 8, long: 150 });
+const seedsOfBugs = Math.max(uniqueSeeds, batchSeeds, 20);
 const outcomes = new Map<number, Promise<ShardedOutcome>>();
 
 /** Seeds that several tests need run once. */
@@ -56,6 +57,13 @@ test(`${batchSeeds} seeds with batches are sound`, async (context) => {
   }
   context.diagnostic(JSON.stringify({ released }));
   assert.ok(released > 0);
+});
+
+test(`${laneSeeds} seeds with lanes are sound`, async () => {
+  for (let seed = 1; seed <= laneSeeds; seed += 1) {
+    const { finding } = await simulateShards({ seed, hasLanes: true });
+    assert.equal(finding, undefined, `seed ${seed}`);
+  }
 });
 
 /** Replaces a method while a seed runs. */
@@ -244,12 +252,60 @@ const batchBugs: readonly Mutant[] = [
   },
 ];
 
+const queueLanes = "packages/server/src/core/broker/lanes/queue-lanes.ts";
+
+const laneBugs: readonly Mutant[] = [
+  {
+    bug: "a lane has no home, so each shard has tasks of it",
+    file: "packages/server/src/core/shards/shard-of.ts",
+    from: 'if (lane !== "") return',
+    to: 'if (lane !== "" && idempotencyKey === "none") return',
+    says: /has \d+ leases, its limit is|spent \d of|overtook/,
+  },
+  {
+    bug: "a shard that comes back does not count the leases of its lanes",
+    file: "packages/server/src/core/broker/memory-index.ts",
+    from: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) !== "")',
+    to: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) === "none")',
+    says: /has \d+ leases, its limit is|counts -?\d+ leases/,
+  },
+  {
+    bug: "a shard that comes back does not know what its lanes have spent",
+    file: queueLanes,
+    from: "Object.assign(allowance, moments, { hasRecord: true });",
+    to: "Object.assign(allowance, { heldMs: moments.heldMs }, { hasRecord: true });",
+    says: /spent \d of/,
+  },
+  {
+    bug: "a shard that comes back does not know which lanes are held",
+    file: queueLanes,
+    from: "Object.assign(allowance, moments, { hasRecord: true });",
+    to: "Object.assign(allowance, { wholeMs: moments.wholeMs }, { hasRecord: true });",
+    says: /was claimed from while held/,
+  },
+  {
+    bug: "the end of a lease does not offer its lane again",
+    file: queueLanes,
+    from: "lane.leased -= 1;\n    this.offer(lane);",
+    to: "lane.leased -= 1;",
+    says: /waits beside|does not end/,
+  },
+  {
+    bug: "a lane is served from its low priorities",
+    file: "packages/server/src/core/broker/lanes/lane.ts",
+    from: "window.priority > top.priority",
+    to: "window.priority < top.priority",
+    says: /overtook/,
+  },
+];
+
 const run = new URL("./sharded-run.ts", import.meta.url);
 
 const ofUnique = uniqueBugs.map((each) => ({ ...each, kind: { hasUnique: true } }));
 const ofBatches = batchBugs.map((each) => ({ ...each, kind: { hasBatches: true } }));
+const ofLanes = laneBugs.map((each) => ({ ...each, kind: { hasLanes: true } }));
 
-for (const { bug, says, kind, ...mutation } of [...ofUnique, ...ofBatches]) {
+for (const { bug, says, kind, ...mutation } of [...ofUnique, ...ofBatches, ...ofLanes]) {
   test(`it is noticed when ${bug}`, async () => {
     const mutant = await importMutant<{ simulateShards: typeof simulateShards }>(run, mutation);
     for (let seed = 1; seed <= seedsOfBugs; seed += 1) {

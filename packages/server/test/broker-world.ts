@@ -330,12 +330,13 @@ export function completed(json: string, artifacts: ResultBody["artifacts"] = [])
 
 export const success: Submission = completed('{"ok":true}');
 
-/** Does what the ticker does: takes ended leases back, reads and promotes what is due. */
+/** Does what the ticker does: wakes lanes, takes ended leases back, reads and promotes what is due. */
 export async function runDue(
   broker: ShardBroker,
   clock: Pick<SimClock, "nowMs" | "monotonicMs">,
 ): Promise<Task[]> {
   const promoted: Task[] = [];
+  broker.wakeLanes(1000);
   for (;;) {
     const lease = broker.leases.first();
     const item = broker.delayed.first();
