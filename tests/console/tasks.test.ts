@@ -453,3 +453,13 @@ test("a task is run now only where that changes something, and its own key is no
   await api.ask("/tasks/claim", { commands: ["now"] });
   await page.getByText("1 of 5, newest first").waitFor();
 });
+
+test("a payload that is encrypted is named with its key instead of being shown", async (t) => {
+  const { page, open, api } = await setup(t);
+  const payload = { $encrypted: "aes-256-gcm", key: "june", data: "c2VjcmV0" };
+  const id = await api.create("charge", { payload });
+  await open(`/ui/tasks/${id}`);
+  await page.getByRole("heading", { name: "Encrypted with the key june" }).waitFor();
+  await page.getByText(`codeq decode ${id} --keys keys.json`).waitFor();
+  assert.equal(await page.getByText("c2VjcmV0").count(), 0);
+});

@@ -12,7 +12,7 @@ const promised = [
   ...["nack", "abandon", "heartbeat", "token show", "token verify", "token decode", "token create"],
   ...["audit", "workers", "tenants", "key rotate"],
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
-  "mcp",
+  ...["mcp", "decode"],
   ...["keys create", "keys list", "keys revoke", "salvage"],
   ...[
     "lanes",

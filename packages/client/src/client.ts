@@ -396,10 +396,11 @@ export class Client implements AsyncDisposable {
     options: EnqueueOptions,
   ): Promise<string> {
     const payload = await payloadOf(definition, input);
-    return this.#tracing.enqueue(definition.name, (trace) => {
+    return this.#tracing.enqueue(definition.name, async (trace) => {
       const { timeout } = options;
       const timeoutMs = timeout === undefined ? enqueueTimeoutMs : toMs(timeout, "timeout");
-      const fields = createFields(definition, options, { payload, ownKey: this.#nextKey(), trace });
+      const more = { payload, ownKey: this.#nextKey(), trace };
+      const fields = await createFields(definition, options, more);
       return this.#producer.create(fields, { timeoutMs, signal: options.signal });
     });
   }

@@ -12,6 +12,8 @@ const clientErrors = {
   invalid_input: false,
   /** The schema of the task refuses what its handler returned, or what was stored. */
   invalid_output: false,
+  /** The codec of the task cannot read what was stored, or cannot write it. */
+  codec_failed: false,
   /** There was no answer in time. */
   timeout: true,
   /** The server cannot be reached, or the connection broke. */

@@ -82,6 +82,7 @@ export {
   type EnqueueItem,
   type UntilIdleOptions,
 } from "./client.ts";
+export { type AesGcmOptions, aesGcm, type Codec } from "./codec.ts";
 export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
 export type { Duration } from "./duration.ts";
 export type { TlsOptions } from "./grpc/http2-connection.ts";

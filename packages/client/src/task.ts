@@ -3,6 +3,7 @@
  * is to be treated. The types flow from here to `enqueue`, to handlers and to results.
  */
 import { limits } from "@codeq/protocol";
+import type { Codec } from "./codec.ts";
 import { CodeqError } from "./codeq-error.ts";
 import { type Duration, toMs } from "./duration.ts";
 import type { EnqueueArguments, EnqueueOptions } from "./producer/enqueue-options.ts";
@@ -62,6 +63,8 @@ export interface TaskSettings<Input = unknown> {
   readonly timeout?: Duration | undefined;
   /** 0 to 9, higher first. Default: 0. */
   readonly priority?: number | undefined;
+  /** Encrypts input and output, such as `aesGcm({ keys })`. Producers and workers need the same. Default: none. */
+  readonly codec?: Codec | undefined;
 }
 
 /** What a task is made of, with everything filled in. */
@@ -77,6 +80,7 @@ export interface TaskDefinition {
   readonly unique: UniqueOptions | undefined;
   readonly lane: string | ((input: unknown) => string) | undefined;
   readonly cost: number | ((input: unknown) => number) | undefined;
+  readonly codec: Codec | undefined;
 }
 
 /** The function that does the work. What it returns is the output; what it throws is an attempt that failed. */
@@ -324,6 +328,7 @@ function toDefinition(name: string, options: TaskSettings<never> & Schemas): Tas
     unique: options.unique as UniqueOptions | undefined,
     lane: options.lane as TaskDefinition["lane"],
     cost: options.cost as TaskDefinition["cost"],
+    codec: options.codec,
     timeoutMs: timeout === undefined ? undefined : toMs(timeout, "timeout"),
   };
 }

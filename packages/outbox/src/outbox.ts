@@ -10,6 +10,7 @@ import {
   type Tracing,
 } from "@codeq/client";
 import {
+  type CreateFields,
   createFields,
   passOn,
   payloadOf,
@@ -158,16 +159,17 @@ export class Outbox<Tx> {
     if (items.length === 0) return [];
     const payloads = await Promise.all(items.map(({ input }) => payloadOf(definition, input)));
     return this.#tracing.enqueue(definition.name, async (trace) => {
-      const made = items.map(({ input: _input, ...options }, at) => {
+      const making = items.map(async ({ input: _input, ...options }, at) => {
         const id = uuidFrom(this.#runtime.uniqueId());
         const payload = payloads[at] as string;
-        const fields = createFields(definition, options, { payload, ownKey: id, trace });
+        const fields = await createFields(definition, options, { payload, ownKey: id, trace });
         const delayMs = Number(fields.delayMs);
         if (fields.runAtMs === undefined && delayMs > 0) {
           fields.runAtMs = this.#runtime.clock.nowMs() + delayMs;
         }
         return { id, key: fields.idempotencyKey, fields };
       });
+      const made = await Promise.all(making);
       const rows = made.map(({ id, fields }) => ({
         id,
         command: fields.command,
@@ -180,10 +182,8 @@ export class Outbox<Tx> {
   }
 }
 
-type Fields = ReturnType<typeof createFields>;
-
 /** What a column of its own says, and what is a default anyway, is left out. */
-function optionsOf(id: string, fields: Fields): Partial<Fields> {
+function optionsOf(id: string, fields: CreateFields): Partial<CreateFields> {
   const {
     command: _command,
     payload: _payload,

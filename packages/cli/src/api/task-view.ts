@@ -1,5 +1,5 @@
 /** Tasks and results as the API returns them, and formatted for people. */
-import type { ReplyOf } from "@codeq/client/command-line";
+import { encryptedIn, type ReplyOf } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { prettyJson } from "../payload.ts";
@@ -51,8 +51,15 @@ export function taskLines(task: Task, style: Style): string[] {
     ...historyLines(task, style),
     ...logLines(task, style),
     style.dim("payload"),
-    prettyJson(task.payload ?? ""),
+    encryptedNote(task.payload ?? "", task.id) ?? prettyJson(task.payload ?? ""),
   ];
+}
+
+/** Instead of a text that only its keys can read. */
+export function encryptedNote(json: string, id: string): string | undefined {
+  const key = encryptedIn(json)?.key;
+  if (key === undefined) return undefined;
+  return `encrypted with the key ${printable(key)}; codeq decode ${id} --keys <file> shows it`;
 }
 
 function historyLines({ attemptHistory = [], attemptsOmitted = 0 }: Task, style: Style): string[] {

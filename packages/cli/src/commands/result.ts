@@ -3,7 +3,7 @@
 import { codeIn } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
-import { type TaskResult, taskFailure, taskOf } from "../api/task-view.ts";
+import { encryptedNote, type TaskResult, taskFailure, taskOf } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -41,6 +41,8 @@ export function showResult(call: Call, { text, value }: ResultAnswer): number | 
   const { isTerminal } = call.host.output;
   // What the worker wrote keeps its digits.
   const exact = parseExact<TaskResult>(text).result.result;
+  const encrypted = encryptedNote(JSON.stringify(exact ?? {}), result.taskId);
+  if (encrypted !== undefined) call.note(encrypted);
   call.print(JSON.stringify(exact ?? {}, undefined, isTerminal ? 2 : undefined));
   for (const { name, url } of result.artifacts ?? []) call.note(`artifact ${name}: ${url}`);
   return undefined;

@@ -153,6 +153,31 @@ export const taskCommands: readonly CommandRow[] = [
     connects: true,
     run: async (call) => (await import("../commands/result.ts")).run(call),
   },
+  {
+    name: "decode",
+    group: "tasks",
+    about: "Shows the payload and the result of a task that are encrypted.",
+    details: [
+      "The keys stay in this process: the server gives what it stores, and never sees them.",
+    ],
+    arguments: [{ name: "id", about: "The id of a task, or - for JSON from standard input." }],
+    options: [
+      {
+        name: "keys",
+        value: "file",
+        env: "CODEQ_KEYS",
+        about: 'JSON file with the keys by name, in base64: {"june":"..."}.',
+      },
+    ],
+    connects: true,
+    examples: [
+      {
+        line: "result 3f2a9c1e | codeq decode - --keys keys.json",
+        about: "decode what a command printed",
+      },
+    ],
+    run: async (call) => (await import("../commands/decode.ts")).run(call),
+  },
   ...commandsOf({ group: "tasks" }, () => import("../commands/artifacts.ts"), {
     "artifacts list": {
       about: "Lists the files of the result of a task.",

@@ -7,6 +7,7 @@ import {
   type EnqueueArguments,
   type EnqueueOptions,
   payloadOf,
+  storedPayload,
 } from "../producer/enqueue-options.ts";
 import type { Run } from "../producer/run.ts";
 import { definitionOf, type TaskType } from "../task.ts";
@@ -120,7 +121,9 @@ export async function createBatch<Input, Output>(
   const { callback, input, on, failFast, openFor, webhook, tags } = options;
   const definition = definitionOf(callback);
   const { priority = definition.priority, maxAttempts = definition.maxAttempts } = options;
-  const payload = JSON.parse(await payloadOf(definition, input));
+  const payload = JSON.parse(
+    await storedPayload(definition, await payloadOf(definition, input), id),
+  );
   const openSeconds = openFor === undefined ? undefined : toSeconds(toMs(openFor, "openFor"));
   const body = {
     command: definition.name,

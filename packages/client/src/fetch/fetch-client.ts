@@ -285,12 +285,12 @@ async function creationOf(
 ): Promise<Creation> {
   const payload = await payloadOf(definition, input);
   const ownKey = `${limits.callKeyPrefix}${uniqueId()}`;
-  const fields = createFields(definition, options, { payload, ownKey, trace: undefined });
+  const fields = await createFields(definition, options, { payload, ownKey, trace: undefined });
   const { timeout, signal } = options;
   const timeoutMs = timeout === undefined ? enqueueTimeoutMs : toMs(timeout, "timeout");
   signal?.throwIfAborted();
   const { idempotencyMode: mode } = fields;
-  return { body: itemOf(fields, payload), mode, timeoutMs, signal };
+  return { body: itemOf(fields, fields.payload), mode, timeoutMs, signal };
 }
 
 function createdOf(result: Item | CodeqError | undefined): Created {

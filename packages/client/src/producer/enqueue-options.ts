@@ -72,19 +72,32 @@ const payloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 /** The JSON text of an input; throws when the schema of the task refuses it. */
 export async function payloadOf(definition: TaskDefinition, input: unknown): Promise<string> {
   const payload = jsonOf(definition, input);
-  if (
-    payload.length * 3 > payloadBytesMax &&
-    new TextEncoder().encode(payload).length > payloadBytesMax
-  ) {
-    const text = `the input of ${definition.name} has more than ${payloadBytesMax} bytes`;
-    throw new CodeqError("payload_too_large", `${text}; store it elsewhere and send a reference`);
-  }
+  checkBytes(definition, payload);
   if (definition.input !== undefined) {
     // What the worker will get is checked, not what was passed: a date, say, arrives as text.
     const of = `the input of ${definition.name}`;
     await validate(definition.input, JSON.parse(payload), { code: "invalid_input", of });
   }
   return payload;
+}
+
+function checkBytes({ name }: TaskDefinition, payload: string): void {
+  if (payload.length * 3 <= payloadBytesMax) return;
+  if (new TextEncoder().encode(payload).length <= payloadBytesMax) return;
+  const text = `the input of ${name} has more than ${payloadBytesMax} bytes`;
+  throw new CodeqError("payload_too_large", `${text}; store it elsewhere and send a reference`);
+}
+
+/** The same text as the server gets it. What is enqueued again under the same key has the same salt. */
+export async function storedPayload(
+  definition: TaskDefinition,
+  payload: string,
+  salt: string,
+): Promise<string> {
+  if (definition.codec === undefined) return payload;
+  const stored = await definition.codec.encode(payload, salt);
+  checkBytes(definition, stored);
+  return stored;
 }
 
 function jsonOf({ name }: TaskDefinition, input: unknown): string {
@@ -100,7 +113,7 @@ function jsonOf({ name }: TaskDefinition, input: unknown): string {
   throw new CodeqError("invalid_input", text);
 }
 
-export function createFields(
+export async function createFields(
   definition: TaskDefinition,
   options: EnqueueOptions,
   more: {
@@ -108,17 +121,18 @@ export function createFields(
     readonly ownKey: string;
     readonly trace: TraceContext | undefined;
   },
-): CreateFields {
+): Promise<CreateFields & { readonly payload: string }> {
   const { priority = definition.priority, maxAttempts = definition.maxAttempts } = options;
   checkPriority(priority);
   checkMaxAttempts(maxAttempts);
+  const idempotencyKey = keyOf(options) ?? more.ownKey;
   return {
     command: definition.name,
-    payload: more.payload,
+    payload: await storedPayload(definition, more.payload, idempotencyKey),
     priority,
     webhook: options.webhook ?? "",
     maxAttempts: maxAttempts ?? 0,
-    idempotencyKey: keyOf(options) ?? more.ownKey,
+    idempotencyKey,
     idempotencyMode: options.idempotencyMode ?? "",
     ...uniqueFields(options.unique ?? definition.unique, more.payload),
     batchId: options.batch ?? "",

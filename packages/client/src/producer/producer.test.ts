@@ -239,7 +239,8 @@ test("what one process may keep in memory has a limit", async () => {
     onIdle: () => {},
     problem: () => undefined,
   });
-  const fields = createFields(note.definition, {}, { payload: "", ownKey: "k", trace: undefined });
+  const more = { payload: "", ownKey: "k", trace: undefined };
+  const fields = await createFields(note.definition, {}, more);
   const add = (payload: string) =>
     watch(creations.add({ ...fields, payload }, { timeoutMs: 1000, signal: undefined }));
   const large = "x".repeat(3_900_000);

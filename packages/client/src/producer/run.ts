@@ -106,7 +106,10 @@ export function createRun<Output>(
   return {
     cancel: (options = {}) => cancel(id, options),
     artifacts: () => artifacts(id),
-    events: ({ signal } = {}) => events(id, signal),
+    events: ({ signal } = {}) => {
+      const updates = events(id, signal);
+      return definition.codec === undefined ? updates : withPlainResults(definition, updates);
+    },
     status: () => status(id),
     explain: () => explain(id),
     id,
@@ -117,10 +120,30 @@ export function createRun<Output>(
       if (result.status !== "COMPLETED") {
         throw new TaskFailedError(id, result.error, result.attempts);
       }
-      const output = outputFromJson(result.json);
+      const output = outputFromJson(await plain(definition, result.json));
       return (await parse(definition, output)) as Output;
     },
   };
+}
+
+/** A text of the server as the codec of the task reads it; without an output there is nothing to read. */
+async function plain({ codec }: TaskDefinition, json: string): Promise<string> {
+  const isEmpty = json === "" || json === "{}";
+  return codec === undefined || isEmpty ? json : codec.decode(json);
+}
+
+async function* withPlainResults(
+  definition: TaskDefinition,
+  updates: AsyncGenerator<TaskUpdate>,
+): AsyncGenerator<TaskUpdate> {
+  for await (const update of updates) {
+    const hasResult = update.event === "result" && update.result !== undefined;
+    if (!hasResult) yield update;
+    else {
+      const json = await plain(definition, JSON.stringify(update.result));
+      yield { ...update, result: JSON.parse(json) };
+    }
+  }
 }
 
 async function parse({ name, output: schema }: TaskDefinition, output: unknown): Promise<unknown> {

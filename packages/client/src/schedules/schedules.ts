@@ -10,7 +10,7 @@ import type {
 } from "../api-types.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { type Duration, inWords, toMs, toSeconds } from "../duration.ts";
-import { payloadOf } from "../producer/enqueue-options.ts";
+import { payloadOf, storedPayload } from "../producer/enqueue-options.ts";
 import { definitionOf, type TaskType } from "../task.ts";
 
 /** When a schedule fires. */
@@ -236,7 +236,9 @@ async function bodyOf(
   settings: ScheduleSettings,
 ): Promise<ScheduleBody> {
   const definition = definitionOf(task);
-  const payload: unknown = JSON.parse(await payloadOf(definition, input));
+  const plain = await payloadOf(definition, input);
+  // Without a salt, so that the same put again changes nothing.
+  const payload: unknown = JSON.parse(await storedPayload(definition, plain, ""));
   const { priority = definition.priority, maxAttempts = definition.maxAttempts } = settings;
   const { times, overlap, catchUp, within, spread, pauseAfterFailures, tags, webhook } = settings;
   const { grace, executionTimeout, ttl } = settings;

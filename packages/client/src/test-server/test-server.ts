@@ -153,7 +153,9 @@ export class TestServer implements AsyncDisposable {
     const found: EnqueuedTask<Input>[] = [];
     for await (const each of admin.tasks({ command: task.name }, { order: "oldest" })) {
       // Lists leave out long payloads.
-      const payload = each.payload ?? (await admin.task(each.id)).task.payload ?? "null";
+      const stored = each.payload ?? (await admin.task(each.id)).task.payload ?? "null";
+      const { codec } = task.definition;
+      const payload = codec === undefined ? stored : await codec.decode(stored);
       found.push({
         id: each.id,
         input: JSON.parse(payload),

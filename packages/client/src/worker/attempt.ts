@@ -19,8 +19,8 @@ export class Attempt {
   readonly leaseToken: WireUint64;
   readonly handler: Handler;
   readonly task: Omit<worker.Task, "payload">;
-  /** JSON text of the producer. */
-  readonly payload: string;
+  /** JSON text of the producer; encoded until the attempt begins, if the task has a codec. */
+  payload: string;
   readonly leaseMs: number;
   readonly arrivedMs: number;
   /** When the lease was last asked for or extended, and when an extension was last sent. */

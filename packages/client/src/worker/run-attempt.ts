@@ -47,6 +47,8 @@ const outputBytesMax = eventBytesMax - 64 * 1024;
 export async function runAttempt(attempt: Attempt, parts: AttemptParts): Promise<AttemptEnd> {
   const ctx = new AttemptContext(attempt, parts);
   try {
+    const { codec } = attempt.handler.definition;
+    if (codec !== undefined) attempt.payload = await codec.decode(attempt.payload);
     const { id, task, attempt: number, trace } = ctx;
     const output = await parts.tracing.handle({ id, task, attempt: number, trace }, () =>
       runThrough(parts.middleware, attempt.handler, ctx),
@@ -75,9 +77,11 @@ async function runThrough(
   return handler.call(input, ctx);
 }
 
-async function jsonOf({ handler }: Attempt, output: unknown): Promise<string> {
-  const { output: schema, name } = handler.definition;
-  const json = output instanceof JsonText ? output.text : outputToJson(output);
+async function jsonOf({ handler, id, number }: Attempt, output: unknown): Promise<string> {
+  const { output: schema, name, codec } = handler.definition;
+  const plain = output instanceof JsonText ? output.text : outputToJson(output);
+  const isEncoded = codec !== undefined && plain !== "";
+  const json = isEncoded ? await codec.encode(plain, `${id} ${number}`) : plain;
   if (json.length * 3 > outputBytesMax && Buffer.byteLength(json) > outputBytesMax) {
     const text = `the output of ${name} has more than ${outputBytesMax} bytes`;
     throw new CodeqError("invalid_output", `${text}; store it elsewhere and return a reference`);

@@ -51,3 +51,10 @@ export function withPayload(fields: object, payload: string): string {
   const others = JSON.stringify(fields).slice(0, -1);
   return `${others}${others === "{" ? "" : ","}"payload":${payload}}`;
 }
+
+/** The name of the key that a payload or a result is encrypted with; undefined for others. */
+export function encryptionKeyOf(json: string): string | undefined {
+  if (!json.includes('"$encrypted"') || rawMember(json, ["$encrypted"]) === undefined)
+    return undefined;
+  return rawMember(json, ["key"])?.slice(1, -1);
+}

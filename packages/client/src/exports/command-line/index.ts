@@ -2,6 +2,7 @@
 
 export {
   type ApiRequest,
+  encryptedIn,
   type Given,
   type Giving,
   type ItemOf,
@@ -15,6 +16,7 @@ export { tenants } from "../../admin/admin.ts";
 export { rotateKey } from "../../admin/admin-keys.ts";
 export { failureGroups } from "../../admin/failure-groups.ts";
 export { type AskApi, eachPage, type Page, pageIn } from "../../api-calls.ts";
+export { aesGcm, type Codec } from "../../codec.ts";
 export { Failover } from "../../failover.ts";
 export type { ServerSentEvent } from "../../http/http-core.ts";
 export {

@@ -6,7 +6,7 @@ import { callOf, curlOf, openFile, type Request } from "../../api.ts";
 import { bytes, duration, plural, visible } from "../../format.ts";
 import { jsonLines, linesMax } from "../../json-lines.ts";
 import { saveBlob } from "../../model/download.ts";
-import type { InspectedTask, TaskRow } from "../../model/tasks.ts";
+import { encryptionKeyOf, type InspectedTask, type TaskRow } from "../../model/tasks.ts";
 import {
   copyText,
   Given,
@@ -93,10 +93,23 @@ export function TaskTexts({ inspected }: { readonly inspected: InspectedTask }):
         ) : text === undefined ? (
           <Nothing icon="tasks" title={missing(tab, task)} />
         ) : (
-          <JsonView text={text} label={tabs[tab]} />
+          <JsonText id={task.id} text={text} label={tabs[tab]} />
         )}
       </div>
     </section>
+  );
+}
+
+function JsonText({ id, text, label }: { id: string; text: string; label: string }): JSX.Element {
+  const key = encryptionKeyOf(text);
+  if (key === undefined) return <JsonView text={text} label={label} />;
+  return (
+    <Nothing icon="keys" title={`Encrypted with the key ${visible(key)}`}>
+      <p>
+        The server cannot read it. This command shows it:{" "}
+        <code>codeq decode {id} --keys keys.json</code>
+      </p>
+    </Nothing>
   );
 }
 
