@@ -26,11 +26,25 @@ test("dead letters are listed, shown by a short id, replayed and done", async (t
   assert.match(shown.output, /"to": "ada"/);
   assert.match((await cli.run("get", short)).output, new RegExp(`id +${id}\n`));
   const replayed = await cli.run("dlq", "replay", short);
-  assert.equal(replayed.output, "replayed 1 dead letter\n");
+  assert.equal(replayed.output, "replayed 1 failure\n");
   assert.match((await cli.run("get", short)).output, /status +PENDING \(ready\)\n/);
   assert.match((await cli.run("get", short)).output, /replays +1\n/);
   await cli.run("work", "mail", "--max", "1", "--", "cat");
   assert.equal((await cli.run("result", short)).output, '{"to":"ada"}\n');
+});
+
+test("tasks that their worker ended as failed are listed, grouped and replayed like dead letters", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  await cli.run("enqueue", "mail", "--json");
+  await cli.run("work", "mail", "--max", "1", "--", "sh", "-c", "echo bounced >&2; exit 65");
+  assert.match((await cli.run("dlq", "list", "mail")).output, / mail +failed +\d\/5 .*bounced/);
+  const { groups } = JSON.parse((await cli.run("dlq", "groups", "--json")).output);
+  const [{ id, count, dlq }] = groups;
+  assert.deepEqual([groups.length, count, dlq], [1, 1, 0]);
+  const { output } = await cli.run("dlq", "replay", "--group", id);
+  assert.equal(output, "replayed 1 failure\n");
+  assert.equal((await cli.run("dlq", "list")).output, "no tasks match\n");
 });
 
 test("dead letters are replayed by a filter, and purged when that is confirmed", async (t) => {
@@ -38,11 +52,11 @@ test("dead letters are replayed by a filter, and purged when that is confirmed",
   const cli = world();
   for (const to of ["ada", "bob"]) await bury(cli, JSON.stringify({ to }));
   const dry = await cli.run("dlq", "replay", "--payload", "to:bob", "--dry-run");
-  assert.equal(dry.output, "1 dead letter would be replayed\n");
+  assert.equal(dry.output, "1 failure would be replayed\n");
   const one = await cli.run("dlq", "replay", "--command", "mail", "--limit", "1");
   assert.equal(
     one.output,
-    "replayed 1 dead letter\nthere are more; run the command again for the rest\n",
+    "replayed 1 failure\nthere are more; codeq jobs start replay changes all of them as one job, with a total\n",
   );
   const unconfirmed = await cli.run("dlq", "purge", "mail");
   assert.equal(unconfirmed.code, 2);
@@ -71,7 +85,7 @@ test("what does not fit is refused, and nothing is deleted", async (t) => {
   const waiting = JSON.parse((await cli.run("enqueue", "mail", "--json")).output).id;
   const partly = await cli.run("dlq", "delete", waiting, "ffffffff");
   assert.equal(partly.code, 11);
-  assert.match(partly.output, /^deleted 0 dead letters\n/);
+  assert.match(partly.output, /^deleted 0 failures\n/);
   assert.match(partly.output, new RegExp(`${waiting} was skipped: not_failed\n`));
   assert.match(partly.output, /ffffffff was skipped: not_found\n/);
   const ambiguous = await cli.run("get", id.slice(0, 5));
@@ -236,7 +250,10 @@ test("dead letters are redriven by a job, which is listed, shown and aborted", a
   const watcher = world();
   const watching = watcher.run("jobs", "show", id, "--watch", "--interval", "100ms");
   await watcher.printed("waits for 1 of 1 replayed tasks");
-  assert.match((await cli.run("jobs", "list")).output, new RegExp(`${id} +replay +running +1 +0 `));
+  assert.match(
+    (await cli.run("jobs", "list")).output,
+    new RegExp(`${id} +replay +running +1 +1 +0 +`),
+  );
   assert.match((await cli.run("jobs", "pause", id)).output, /^replay is paused: 1 of 1/);
   assert.match((await cli.run("jobs", "abort", id)).output, /^replay is aborted/);
   assert.equal((await watching).code, 0);

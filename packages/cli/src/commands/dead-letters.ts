@@ -1,4 +1,4 @@
-/** `dlq`: lists, shows, groups, replays and deletes dead letters of the token's tenant. */
+/** `dlq`: lists, shows, groups, replays and deletes failures, which are dead letters and failed tasks, of the token's tenant. */
 import { failureGroups, type ItemOf, type ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
 import { ask, asker, type BodyOf, bodyOf, tell } from "../api/contract-commands.ts";
@@ -16,7 +16,7 @@ type Body = BodyOf<"POST /admin/dead-letters/replay">;
 type Outcome = ReplyOf<"POST /admin/dead-letters/replay" | "POST /admin/dead-letters/delete">;
 
 export function list(call: Call): Promise<void> {
-  return listTasks(call, "dead");
+  return listTasks(call, "failure");
 }
 
 export function show(call: Call): Promise<void> {
@@ -94,27 +94,27 @@ function remove(call: Call): Promise<number> {
 
 export { remove as delete };
 
-/** Deletes all dead letters, or all of one queue. */
+/** Deletes all failures, or all of one queue. */
 export function purge(call: Call): Promise<number> {
   const [command] = call.words;
   if (!call.options.has("yes") && !call.options.has("dry-run")) {
     const line = command === undefined ? "dlq purge" : `dlq purge ${command}`;
     throw usageError(
-      "this deletes dead letters permanently; --dry-run only counts them",
+      "this deletes dead letters and failed tasks permanently; --dry-run only counts them",
       `codeq ${line} --yes`,
     );
   }
   return act(call, "delete", command === undefined ? { all: true } : { command });
 }
 
-/** Which dead letters the arguments and the options mean. */
+/** Which failures the arguments and the options mean. */
 function chosen(call: Call): Body {
   const { words: ids, options } = call;
   const filter = filterOf(call);
   const isAll = options.has("all");
   if (Number(ids.length > 0) + Number(isGiven(filter)) + Number(isAll) !== 1) {
     throw usageError(
-      "no dead letters were selected; pass ids, a filter such as --command mail, or --all",
+      "no failures were selected; pass ids, a filter such as --command mail, or --all",
     );
   }
   if (ids.length > 0) return { ids };
@@ -136,9 +136,10 @@ function sayOutcome(outcome: Outcome, verb: "replay" | "delete", isDryRun: boole
   const changed = "replayed" in outcome ? outcome.replayed : outcome.deleted;
   const done = verb === "replay" ? "replayed" : "deleted";
   const head = isDryRun
-    ? `${counted(matched, "dead letter")} would be ${done}`
-    : `${done} ${counted(changed, "dead letter")}`;
+    ? `${counted(matched, "failure")} would be ${done}`
+    : `${done} ${counted(changed, "failure")}`;
   const skipped = failed.map(({ id, code }) => `${id} was skipped: ${code}`);
-  const more = hasMore ? ["there are more; run the command again for the rest"] : [];
+  const job = `codeq jobs start ${verb} changes all of them as one job, with a total`;
+  const more = hasMore ? [`there are more; ${job}`] : [];
   return [head, ...skipped, ...more].join("\n");
 }

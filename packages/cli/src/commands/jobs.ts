@@ -4,7 +4,7 @@ import { ask, type BodyOf, bodyOf, showList, tell } from "../api/contract-comman
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import type { Column } from "../terminal/table.ts";
-import { count, counted, localMoment } from "../terminal/units.ts";
+import { count, counted, duration, localMoment } from "../terminal/units.ts";
 import { intervalOf, lookAgain } from "../watch/look.ts";
 import { filterOf, isGiven } from "./tasks.ts";
 
@@ -44,7 +44,7 @@ export function start(call: Call): Promise<void> {
   return begin(call, { action: action as JobBody["action"], command });
 }
 
-/** Replays dead letters: few first, and more while enough of them succeed. */
+/** Replays failures: few first, and more while enough of them succeed. */
 export function redrive(call: Call): Promise<void> {
   const [command] = call.words;
   return begin(call, { action: "replay", command, canary: true });
@@ -112,7 +112,17 @@ const columns: readonly Column<BulkJob>[] = [
   { title: "ACTION", show: actionOf },
   { title: "STATE", show: ({ state }) => state },
   { title: "CHANGED", align: "right", show: ({ changed }) => count(changed) },
+  {
+    title: "TOTAL",
+    align: "right",
+    show: ({ total }) => (total === undefined ? "-" : count(total)),
+  },
   { title: "FAILED", align: "right", show: ({ failed }) => count(failed) },
+  {
+    title: "LEFT",
+    align: "right",
+    show: ({ etaSeconds }) => (etaSeconds === undefined ? "-" : duration(etaSeconds * 1000)),
+  },
   { title: "CREATED", show: ({ createdAt }) => localMoment(createdAt) },
   {
     title: "FILTER",

@@ -167,8 +167,8 @@ function replayTool(): Tool {
   return {
     name: "replay_dead_letters",
     about:
-      "Replay dead letters, by ids or by a filter. The first call is a dry run: it counts them and answers with a " +
-      "`confirm`. Replay them with a second call that has the same arguments and this `confirm`.",
+      "Replay dead letters and failed tasks, by ids or by a filter. The first call is a dry run: it counts them and " +
+      "answers with a `confirm`. Replay them with a second call that has the same arguments and this `confirm`.",
     isReading: false,
     inputs: { ...conditions, confirm },
     required: [],

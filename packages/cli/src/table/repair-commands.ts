@@ -106,7 +106,7 @@ const listing: readonly OptionRow[] = [
 const bulk: readonly OptionRow[] = [
   ofCommand,
   ...filters,
-  { name: "all", about: "All dead letters of the tenant." },
+  { name: "all", about: "All failures of the tenant." },
   { name: "limit", value: "number", about: "Change at most this many tasks (default: 1000)." },
   { name: "dry-run", about: "Only count the tasks; change nothing." },
 ];
@@ -159,13 +159,13 @@ export const repairCommands: readonly CommandRow[] = [
   },
   ...commandsOf(ofAdministrators, () => import("../commands/dead-letters.ts"), {
     "dlq list": {
-      about: "Lists dead letters: tasks that used up their attempts.",
+      about: "Lists failures: dead letters, which used up their attempts, and failed tasks.",
       arguments: [oneQueue],
       options: [...filters, ...listing],
     },
     "dlq show": {
       details: [],
-      about: "Shows a dead letter, or any other task, with its payload and error.",
+      about: "Shows a failure, or any other task, with its payload and error.",
       arguments: [id],
     },
     "dlq groups": {
@@ -232,24 +232,24 @@ export const repairCommands: readonly CommandRow[] = [
       ],
     },
     "dlq replay": {
-      about: "Makes dead letters ready again, with all their attempts; they keep their ids.",
+      about: "Makes failures ready again, with all their attempts; they keep their ids.",
       arguments: [{ ...id, optional: true, multiple: true }],
       options: bulk,
       examples: [
-        { line: "dlq replay 3f2a9c1e", about: "replay one dead letter" },
+        { line: "dlq replay 3f2a9c1e", about: "replay one failure" },
         {
           line: "dlq replay --command mail --error 'no such host'",
-          about: "replay the dead letters that match a filter",
+          about: "replay the failures that match a filter",
         },
       ],
     },
     "dlq delete": {
-      about: "Deletes dead letters before their retention ends.",
+      about: "Deletes failures before their retention ends.",
       arguments: [{ ...id, optional: true, multiple: true }],
       options: bulk,
     },
     "dlq purge": {
-      about: "Deletes all dead letters, or all of one queue, including those kept forever.",
+      about: "Deletes all failures, or all of one queue, including those kept forever.",
       arguments: [oneQueue],
       options: [
         yes,
@@ -264,7 +264,7 @@ export const repairCommands: readonly CommandRow[] = [
   }),
   ...commandsOf({ group: "repair" }, () => import("../commands/jobs.ts"), {
     "dlq redrive": {
-      about: "Replays dead letters carefully: few first, and more while enough of them succeed.",
+      about: "Replays failures carefully: few first, and more while enough of them succeed.",
       details: [
         "Stops by itself when too many of a stage fail again, and says how many are left.",
         administrator,
@@ -272,7 +272,7 @@ export const repairCommands: readonly CommandRow[] = [
       arguments: [oneQueue],
       options: [
         ...filters,
-        { name: "all", about: "All dead letters of the tenant." },
+        { name: "all", about: "All failures of the tenant." },
         {
           name: "first",
           sets: "canaryFirst",
@@ -299,7 +299,7 @@ export const repairCommands: readonly CommandRow[] = [
     "jobs start": {
       about: "Replays, deletes, cancels or moves all tasks that match, at a limited rate.",
       details: [
-        "The job survives restarts of the server, and changes no task twice. replay is for dead letters,",
+        "The job survives restarts of the server, and changes no task twice. replay is for failures,",
         "delete for tasks that have ended, cancel for those that wait or run, move for those that wait.",
         administrator,
       ],

@@ -36,7 +36,7 @@ export const webhookCommands: readonly CommandRow[] = [
         { name: "dry-run", about: "Count them, and send nothing." },
       ],
       examples: [
-        { line: "webhooks redeliver 3f2a9c1e", about: "replay one dead letter" },
+        { line: "webhooks redeliver 3f2a9c1e", about: "send one webhook again" },
         {
           line: "webhooks redeliver --since 2026-01-02T03:00:00Z",
           about: "all webhooks given up since that time",

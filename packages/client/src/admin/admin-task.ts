@@ -58,7 +58,7 @@ export interface TaskPageOptions {
   readonly after?: string | undefined;
 }
 
-/** Which dead letters: some by their ids, those that match, or all. */
+/** Which dead letters and failed tasks: some by their ids, those that match, or all. */
 export type DeadLetters =
   | { readonly ids: readonly string[] }
   | { readonly all: true }

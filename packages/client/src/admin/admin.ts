@@ -154,7 +154,7 @@ export class Admin {
   }
 
   /**
-   * Gives a dead letter all its attempts again; it keeps its id. With changes, a new task is made of any
+   * Gives a dead letter or a failed task all its attempts again; it keeps its id. With changes, a new task is made of any
    * task that has ended, and both name each other: `replayOf` and `replayedAs`.
    */
   async replay(id: string, changes: ReplayChanges = {}): Promise<AdminTask> {
@@ -230,7 +230,7 @@ export class Admin {
     await call(this.#api, "DELETE /admin/tasks/:id", { params: { id } });
   }
 
-  /** Replays dead letters, a bounded number at once. */
+  /** Replays dead letters and failed tasks, a bounded number at once. */
   async replayDeadLetters(which: DeadLetters, options: BulkOptions = {}): Promise<BulkOutcome> {
     const body = withTexts({ ...which, ...options });
     const answer = await call(this.#api, "POST /admin/dead-letters/replay", { body });
@@ -238,7 +238,7 @@ export class Admin {
     return { ...rest, changed };
   }
 
-  /** Deletes dead letters, a bounded number at once. */
+  /** Deletes dead letters and failed tasks, a bounded number at once. */
   async deleteDeadLetters(which: DeadLetters, options: BulkOptions = {}): Promise<BulkOutcome> {
     const body = withTexts({ ...which, ...options });
     const answer = await call(this.#api, "POST /admin/dead-letters/delete", { body });

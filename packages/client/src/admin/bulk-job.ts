@@ -4,8 +4,8 @@ import type { TaskFilter } from "./admin-task.ts";
 /** What to do to which tasks. */
 export interface JobOptions {
   /**
-   * `replay` is for dead letters, `delete` for tasks that have ended, `cancel` for all others, `move` for those
-   * that wait.
+   * `replay` is for dead letters and failed tasks, `delete` for tasks that have ended, `cancel` for all others, `move`
+   * for those that wait.
    */
   readonly action: "replay" | "delete" | "cancel" | "move";
   /** Which tasks; without it `all` has to be said. */

@@ -1,4 +1,4 @@
-/** Dead letters: replay or delete some by their ids, those that match a filter, or all. */
+/** Failures, which are dead letters and failed tasks: replay or delete some by their ids, those that match a filter, or all. */
 
 import { endpoints, errorCode } from "../contract/endpoint.ts";
 import { count, flag, list, object, text, whole } from "../contract/shape.ts";
@@ -22,13 +22,13 @@ export const BulkOptions = object(options, { about: "How far to go at once." });
 /** Unknown fields are refused: a condition that is passed over would hit what was not meant. */
 const body = object(
   {
-    ids: list(text(), "Ids of dead letters, or the beginning or end of ids.", {
+    ids: list(text(), "Ids of dead letters and failed tasks, or the beginning or end of ids.", {
       max: bulkIdsMax,
       none: [],
       refusal: `too many 'ids' (at most ${bulkIdsMax})`,
     }),
     all: flag(
-      "Select all dead letters that match the filters; without `all`, ids or a filter are required.",
+      "Select all dead letters and failed tasks; without `all`, ids or a filter are required.",
       { as: "isAll", none: false },
     ),
     ...options,
@@ -59,7 +59,7 @@ export const deadLetters = endpoints({
   replayDeadLetters: {
     ...common,
     key: "POST /admin/dead-letters/replay",
-    summary: "Replay dead letters",
+    summary: "Replay dead letters and failed tasks",
     replies: {
       200: {
         about,
@@ -70,7 +70,7 @@ export const deadLetters = endpoints({
   deleteDeadLetters: {
     ...common,
     key: "POST /admin/dead-letters/delete",
-    summary: "Delete dead letters",
+    summary: "Delete dead letters and failed tasks",
     replies: {
       200: {
         about,

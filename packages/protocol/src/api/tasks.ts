@@ -362,9 +362,9 @@ export const taskAdmin = endpoints({
   replayTask: {
     key: "POST /admin/tasks/:id/replay",
     access: "admin",
-    summary: "Give a dead letter back to its queue, or make a new task of it",
+    summary: "Give a dead letter or a failed task back to its queue, or make a new task of it",
     about:
-      "Without a body the dead letter keeps its id and gets all its attempts again. With changes, a new task " +
+      "Without a body the task keeps its id and gets all its attempts again. With changes, a new task " +
       "is made of any task that has ended, and both name each other: `replayOf` and `replayedAs`.",
     params: anyParams,
     body: TaskReplay,
