@@ -64,6 +64,7 @@ test("a batch is cancelled with its members; one that is gone is named so", asyn
   const callbackId = await createBatch(api, "day-2", 2);
   await open("/ui/batches/day-2");
   await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.getByText("2members that have not ended, and the callback").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel batch" }).click();
   await page.getByText("The batch was cancelled, and its callback with it.").waitFor();
   await page.getByRole("progressbar", { name: "2 of 2 ended" }).waitFor();

@@ -3,7 +3,7 @@ import type { ItemOf, ReplyOf } from "@codeq/protocol";
 import type { ComponentChildren, JSX } from "preact";
 import { callOf } from "../api.ts";
 import { count, plural } from "../format.ts";
-import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { ActionDialog, Blast, openDialog } from "../overlays/dialog.tsx";
 import {
   Badge,
   Facts,
@@ -265,7 +265,7 @@ function Actions({ batch }: { readonly batch: Batch }): JSX.Element {
         </Act>
       ) : null}
       {phase === "open" || phase === "sealed" ? (
-        <Act class="danger" icon="x" onClick={() => askCancel(id)}>
+        <Act class="danger" icon="x" onClick={() => openDialog(<CancelDialog id={id} />)}>
           Cancel…
         </Act>
       ) : null}
@@ -273,17 +273,27 @@ function Actions({ batch }: { readonly batch: Batch }): JSX.Element {
   );
 }
 
-function askCancel(id: string): void {
-  const call = callOf("POST /admin/batches/:id/cancel", { params: { id } });
-  openDialog(
+/** Asks again, so that the number is that of now. */
+function CancelDialog({ id }: { readonly id: string }): JSX.Element {
+  const params = { id };
+  const request = callOf("GET /admin/batches/:id", { params });
+  const { data: batch } = useAnswer("batches", request, { everyMs });
+  const call = callOf("POST /admin/batches/:id/cancel", { params });
+  return (
     <ActionDialog
       title="Cancel this batch?"
-      about="The callback ends as cancelled, and so do the members that have not ended. Workers are notified to stop."
+      about="The callback and these members end as cancelled. Workers are notified to stop."
       button="Cancel batch"
       icon="x"
       isFinal
+      isReady={batch !== undefined}
       call={call}
       run={() => sendCall(call, `Cancelled ${id}`, "batches")}
-    />,
+    >
+      <Blast
+        count={batch === undefined ? "…" : count(batch.pending)}
+        what="members that have not ended, and the callback"
+      />
+    </ActionDialog>
   );
 }
