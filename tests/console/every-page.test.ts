@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import test from "node:test";
+import test, { type TestContext } from "node:test";
+import { codeq, task } from "@codeq/client";
 import type { Page } from "playwright-core";
-import { type Api, setup } from "./setup.ts";
+import { type Api, type Setup, setup } from "./setup.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -17,6 +18,8 @@ const paths = [
   "/ui/tasks",
   "/ui/tasks?q=state%3Adead",
   "/ui/failures",
+  "/ui/schedules",
+  `/ui/schedules/${"s".repeat(128)}`,
   "/ui/batches",
   `/ui/batches/${"b".repeat(128)}`,
   "/ui/jobs",
@@ -26,6 +29,7 @@ const paths = [
   "/ui/topics",
   "/ui/cluster",
   "/ui/enqueue",
+  "/ui/tenants",
   "/ui/keys",
   "/ui/audit",
   "/ui/settings",
@@ -68,8 +72,9 @@ async function fill(api: Api): Promise<string> {
 }
 
 const longQueue = "q".repeat(128);
+const longUrl = (host: string): string => `http://${host}/${"w".repeat(1900)}`;
 
-/** Names and errors as long as they may be, without a space: they belong to every page. */
+/** Names, addresses and errors as long as they may be, without a space: they belong to every page. */
 async function fillHostileLengths(api: Api): Promise<void> {
   await api.createDead(longQueue, "E".repeat(4000));
   await api.create(longQueue);
@@ -77,7 +82,47 @@ async function fillHostileLengths(api: Api): Promise<void> {
   await api.create(longQueue, { lane: "l".repeat(200) });
   await api.ask("/tasks/claim", { commands: [longQueue] });
   await api.ask(`/admin/queues/${longQueue}/pause`, { reason: "r".repeat(200) });
-  await api.ask("/admin/keys", { name: "n".repeat(60), role: "viewer" });
+  await api.ask("/admin/keys", { name: "n".repeat(128), role: "viewer" });
+  await api.put(`/admin/schedules/${"s".repeat(128)}`, {
+    command: longQueue,
+    cron: "0 9 * * *",
+    payload: { p: "p".repeat(4000) },
+    webhook: longUrl("hooks.example.com"),
+  });
+  await api.ask(`/admin/schedules/${"s".repeat(128)}/pause`, { reason: "r".repeat(200) });
+  await api.put(`/admin/topics/${longQueue}`, {
+    priorityTiers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    maxAttempts: 100,
+    deadLetterTopicRef: "d".repeat(128),
+    retentionSeconds: 2_147_483_647,
+  });
+  await api.ask("/admin/subscriptions", {
+    callbackUrl: longUrl("worker.example.com"),
+    eventTypes: [longQueue],
+    deliveryMode: "group",
+    groupId: "g".repeat(128),
+  });
+  const job = { action: "replay", command: longQueue, error: "E".repeat(1000) };
+  await api.ask("/admin/jobs", job);
+}
+
+/** A worker with a long name, and a webhook to an endpoint that nobody has. */
+async function fillHostileWorkers(
+  t: TestContext,
+  { api, server, page, openWhole }: Setup,
+): Promise<void> {
+  const client = codeq({ url: server.url, token: "dev-token" });
+  const worker = client.worker(
+    task("bake").handle(() => ({})),
+    { name: "W/".repeat(60) },
+  );
+  t.after(async () => {
+    await worker.close();
+    await client.close();
+  });
+  await api.create("bake", { webhook: longUrl("127.0.0.1:1") });
+  await openWhole("/ui/webhooks");
+  await page.getByRole("button", { name: "Send again" }).waitFor();
 }
 
 const wide = { width: 1280, height: 900 };
@@ -122,8 +167,11 @@ async function problemsOf(page: Page, look: Look): Promise<string[]> {
 
 test("every page can be used by everybody, light, dark and at 360 px", async (t) => {
   const browser = { bypassCSP: true, reducedMotion: "reduce" } as const;
-  const { page, openWhole, api } = await setup(t, { browser });
+  const env = { RESULT_WEBHOOK_MAX_ATTEMPTS: "1" };
+  const given = await setup(t, { browser, env });
+  const { page, openWhole, api } = given;
   const id = await fill(api);
+  await fillHostileWorkers(t, given);
   const problems: string[] = [];
   for (const path of [...paths, `/ui/tasks/${id}`]) {
     await openWhole(path);

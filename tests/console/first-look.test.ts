@@ -116,13 +116,19 @@ test("a request that is never answered ends, while the server is alive", async (
 test("the page of a queue shows its failures, its workers, its topic, and why nothing is handed out", async (t) => {
   const { page, open, api } = await setup(t);
   await api.createDead("render", "PdfError: no fonts");
-  await api.put("/admin/topics/render", { priorityTiers: [0], maxAttempts: 3, maxConsumers: 1 });
+  const rate = { units: 100, per: "1m" };
+  const policy = { priorityTiers: [0], maxAttempts: 3, maxConsumers: 1, rate };
+  await api.put("/admin/topics/render", { ...policy, lanes: { concurrency: 5 } });
+  const limits = "1 lease, 100/1m, 5 leases for each lane";
   for (let n = 0; n < 2; n += 1) await api.create("render");
   await open("/ui/queues/render");
   await page.getByText("PdfError: no fonts").waitFor();
   await page.getByRole("img", { name: /^Time until a worker claims a task: 99th/ }).waitFor();
   await page.getByRole("img", { name: /^Time that an attempt takes: 99th/ }).waitFor();
-  await page.getByRole("region", { name: "Topic" }).getByText("Leases at most").waitFor();
+  await page.getByRole("region", { name: "Topic" }).getByText(limits).waitFor();
+  await open("/ui/topics");
+  await page.getByText(limits).waitFor();
+  await open("/ui/queues/render");
   const workers = page.getByRole("region", { name: "Workers" });
   await workers.getByText("No worker has a task of this queue").waitFor();
   await api.ask("/tasks/claim", { commands: ["render"] });

@@ -208,7 +208,7 @@ function LaneLimits({ queue, lane: { lane, concurrency, rate, weight } }: OneLan
   );
 }
 
-function rateText(
+export function rateText(
   { units, per, burst }: NonNullable<Lane["rate"]> = { units: 0, per: "" },
 ): string {
   return burst === undefined ? `${units}/${per}` : `${units}/${per}/${burst}`;

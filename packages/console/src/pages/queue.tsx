@@ -37,6 +37,7 @@ import { sendCall, sendNow } from "../toasts.tsx";
 import { askBulkJob } from "./bulk-jobs.tsx";
 import { QueueLanes } from "./queue-lanes.tsx";
 import { askFailures } from "./tasks/task-actions.tsx";
+import { limitsOf } from "./topics.tsx";
 
 export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
   const { data, error } = useQueues();
@@ -178,11 +179,11 @@ function QueueWorkers({ queue }: { readonly queue: QueueRow }): JSX.Element {
 const workersShown = 10;
 
 function topicFacts({ policy }: ItemOf<"GET /admin/topics">): Fact[] {
-  const { maxConsumers = 0, retentionSeconds = 0, deadLetterTopicRef } = policy;
+  const { retentionSeconds = 0, deadLetterTopicRef } = policy;
   return [
     ["Attempts", policy.maxAttempts],
     ["Priorities", policy.priorityTiers.join(", ")],
-    ["Leases at most", maxConsumers === 0 ? "any number" : count(maxConsumers)],
+    ["Limits", limitsOf(policy).join(", ") || "none"],
     ["Kept", retentionSeconds === 0 ? "default of the server" : duration(retentionSeconds * 1000)],
     ["Dead letters also to", deadLetterTopicRef ?? "–"],
   ];

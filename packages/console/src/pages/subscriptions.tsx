@@ -60,7 +60,7 @@ const columns: readonly Column<Subscription>[] = [
     "URL",
     ({ callbackUrl, createdBy }) => (
       <>
-        <code class="trunc">
+        <code>
           <Given text={callbackUrl} max={200} />
         </code>
         <span class="sub">
@@ -70,14 +70,22 @@ const columns: readonly Column<Subscription>[] = [
     ),
     "full two",
   ),
-  column("Queues", ({ eventTypes }) => (
-    <Given text={eventTypes.includes("*") ? "all" : eventTypes.join(", ")} max={200} />
-  )),
-  column("Delivery", ({ deliveryMode, groupId = "" }) => (
-    <>
-      {modes[deliveryMode] ?? deliveryMode} <Given text={groupId} max={80} />
-    </>
-  )),
+  column(
+    "Queues",
+    ({ eventTypes }) => (
+      <Given text={eventTypes.includes("*") ? "all" : eventTypes.join(", ")} max={200} />
+    ),
+    "any",
+  ),
+  column(
+    "Delivery",
+    ({ deliveryMode, groupId = "" }) => (
+      <>
+        {modes[deliveryMode] ?? deliveryMode} <Given text={groupId} max={80} />
+      </>
+    ),
+    "any",
+  ),
   num("Ends", ({ expiresAt }) => <Time at={expiresAt} />),
   actions((row) => (
     <span class="row">

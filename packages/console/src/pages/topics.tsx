@@ -3,7 +3,7 @@ import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { callOf } from "../api.ts";
-import { count, duration, plural } from "../format.ts";
+import { duration, plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Nothing, PageHead, Panel, QueueLink, Time } from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
@@ -11,6 +11,7 @@ import { TextField } from "../parts/fields.tsx";
 import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
 import { useAnswer } from "../query.ts";
 import { sendCall } from "../toasts.tsx";
+import { rateText } from "./queue-lanes.tsx";
 
 type Topic = ItemOf<"GET /admin/topics">;
 
@@ -48,13 +49,13 @@ const columns: readonly Column<Topic>[] = [
   title("Queue", ({ topicName }) => <QueueLink name={topicName} />),
   num("Attempts", ({ policy }) => policy.maxAttempts),
   column("Priorities", ({ policy }) => policy.priorityTiers.join(", ")),
-  num("Leases at most", ({ policy: { maxConsumers = 0 } }) =>
-    maxConsumers === 0 ? "any" : count(maxConsumers),
-  ),
+  column("Limits", ({ policy }) => limitsOf(policy).join(", ") || "–"),
   num("Kept", ({ policy: { retentionSeconds = 0 } }) =>
     retentionSeconds === 0 ? "default" : duration(retentionSeconds * 1000),
   ),
-  column("Dead letters also to", ({ policy }) => <bdi>{policy.deadLetterTopicRef ?? "–"}</bdi>),
+  column("Dead letters also to", ({ policy: { deadLetterTopicRef: to } }) =>
+    to === undefined ? "–" : <QueueLink name={to} />,
+  ),
   num("Changed", ({ updatedAt }) => <Time at={updatedAt} />, "faint"),
   actions((topic) => (
     <span class="row">
@@ -75,6 +76,18 @@ const columns: readonly Column<Topic>[] = [
     </span>
   )),
 ];
+
+/** What the policy says of leases: of the queue, and of each of its lanes. */
+export function limitsOf({ maxConsumers = 0, rate, lanes, placement }: Topic["policy"]): string[] {
+  const limits = [
+    [maxConsumers > 0, plural(maxConsumers, "lease")],
+    [rate !== undefined, rateText(rate)],
+    [(lanes?.concurrency ?? 0) > 0, `${plural(lanes?.concurrency ?? 0, "lease")} for each lane`],
+    [lanes?.rate !== undefined, `${rateText(lanes?.rate)} for each lane`],
+    [placement === "one", "in one shard"],
+  ] as const;
+  return limits.filter(([isSet]) => isSet).map(([, text]) => text);
+}
 
 function askDelete({ topicName }: Topic): void {
   const call = callOf("DELETE /admin/topics/:topicName", {

@@ -103,7 +103,7 @@ function FailedDeliveries(): JSX.Element {
             action={
               <Act
                 class="sm"
-                aria-label={`Send the webhook of ${taskId} again`}
+                aria-label={`Send again: the webhook of ${taskId}`}
                 onClick={() => redeliver(taskId)}
               >
                 Send again
