@@ -110,6 +110,8 @@ async function measure(t: TestContext): Promise<void> {
   for (const name of [
     "wrong-tokens",
     "wrong-tokens-in-turn",
+    "strange-expectations",
+    "refused-chunks",
     "grpc-wrong-hellos",
     "grpc-unknown-methods",
     "grpc-reflection",

@@ -326,4 +326,75 @@ export const grpcAttacks: readonly Attack[] = [
       }
     },
   },
+  ...(
+    [
+      ["grpc-settings", "empty SETTINGS", frame("settings")],
+      [
+        "grpc-windows",
+        "window updates of one byte",
+        frame("windowUpdate", { body: Buffer.from([0, 0, 0, 1]) }),
+      ],
+      ["grpc-priorities", "priorities", frame("priority", { stream: 3, body: Buffer.alloc(5) })],
+      ["grpc-empty-data", "empty DATA on a call without a Hello", frame("data", { stream: 1 })],
+    ] as const
+  ).map(
+    ([name, what, each]): Attack => ({
+      name,
+      about: `${what}, as fast as they are taken`,
+      port: "grpc",
+      connections: 4,
+      play: () => (socket) => {
+        greet(socket);
+        socket.write(open(1, workerPath));
+        const many = Buffer.concat(Array.from({ length: 5000 }, () => each));
+        flood(socket, () => many);
+      },
+    }),
+  ),
+  {
+    name: "grpc-unfinished-frames",
+    about: "16 KiB of a frame without its last byte",
+    port: "grpc",
+    connections: 1000,
+    play: () => (socket) => {
+      greet(socket);
+      const bytes = frame("headers", { stream: 1, body: header("x-long", "x".repeat(16_000)) });
+      socket.write(bytes.subarray(0, -1));
+    },
+  },
+  {
+    name: "grpc-full-headers",
+    about: "16 calls with 100 headers each and without a Hello",
+    port: "grpc",
+    connections: 1000,
+    play: () => (socket) => {
+      greet(socket);
+      const many = Object.fromEntries(
+        Array.from({ length: 100 }, (_, n) => [`x-${n}`, "x".repeat(100)]),
+      );
+      for (let stream = 1; stream < 32; stream += 2) {
+        socket.write(open(stream, workerPath, many));
+      }
+    },
+  },
+  {
+    name: "grpc-over-http1",
+    about: "HTTP/1 requests to the stream port, as fast as they are taken",
+    port: "grpc",
+    connections: 4,
+    play: () => (socket) => {
+      const requests = Buffer.from("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000));
+      flood(socket, () => requests);
+    },
+  },
+  {
+    name: "grpc-strange-expectations",
+    about: "HTTP/1 requests to the stream port that expect something unknown",
+    port: "grpc",
+    connections: 4,
+    play: () => (socket) => {
+      const request = "GET /metrics HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n";
+      flood(socket, () => Buffer.from(request.repeat(1000)));
+    },
+  },
 ];

@@ -146,3 +146,31 @@ for (const name of ["grpc-wrong-hellos", "grpc-unknown-methods", "grpc-reflectio
     await world.healthy();
   });
 }
+
+test("grpc-wrong-hellos: the log does not grow with each connection that is closed", async (t) => {
+  const clock = new SimClock();
+  const world = await setup(t, {}, clock);
+  const crowd = await world.attack("grpc-wrong-hellos", 4);
+  await crowd.untilClosed(4);
+  const warnings = world.server.lines.filter((line) => line.includes('"level":"warn"'));
+  assert.equal(warnings.length, 1, warnings.join("\n"));
+});
+
+for (const name of ["grpc-over-http1", "grpc-strange-expectations"]) {
+  test(`${name}: one request is answered, and the connections are closed`, async (t) => {
+    // Its time stands still, so nothing is closed because it takes too long.
+    const world = await setup(t, {}, new SimClock());
+    const crowd = await world.attack(name, 4);
+    await crowd.untilClosed(4);
+    for (const [answer] of crowd.report.answers) assert.equal(answer, "HTTP/1.1 200");
+  });
+}
+
+for (const name of ["grpc-settings", "grpc-windows", "grpc-priorities", "grpc-empty-data"]) {
+  test(`${name}: connections that send nothing but control frames are closed`, async (t) => {
+    const world = await setup(t);
+    const crowd = await world.attack(name, 2);
+    await crowd.untilClosed(2);
+    await world.healthy();
+  });
+}

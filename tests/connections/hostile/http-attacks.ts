@@ -53,6 +53,15 @@ function halfBody(method: string, more: Readonly<Record<string, string>> = {}): 
   return (socket) => void socket.write(sent);
 }
 
+/** The same bytes, as fast as they are taken. */
+function flood(text: string): (socket: Socket) => void {
+  const bytes = Buffer.from(text);
+  return (socket) => {
+    const more = (): void => void socket.write(bytes, () => socket.writable && more());
+    more();
+  };
+}
+
 function dribble(socket: Socket, every: Parameters<Play>[1], letter = "a"): void {
   every(dribbleMs, () => void socket.write(letter));
 }
@@ -231,10 +240,128 @@ export const httpAttacks: readonly Attack[] = [
     about: "requests without waiting for answers, as fast as they are taken",
     port: "http",
     connections: 16,
+    play: () => flood(`${head({}, "GET /healthz")}\r\n`.repeat(2000)),
+  },
+  {
+    name: "strange-expectations",
+    about: "requests that expect something unknown, as fast as they are taken",
+    port: "http",
+    connections: 4,
+    play: () => flood(`${head({ Expect: "x" }, "GET /healthz")}\r\n`.repeat(1000)),
+  },
+  {
+    name: "expected-continues",
+    about: "requests that wait for 100 Continue, as fast as they are taken",
+    port: "http",
+    connections: 4,
+    play: () =>
+      flood(`${head({ Expect: "100-continue", "Content-Length": 2 })}\r\n{}`.repeat(1000)),
+  },
+  {
+    name: "refused-chunks",
+    about: "a body in chunks of one byte behind a wrong token, as fast as they are taken",
+    port: "http",
+    connections: 8,
     play: () => (socket) => {
-      const requests = Buffer.from(`${head({}, "GET /healthz")}\r\n`.repeat(2000));
-      const more = (): void => void socket.write(requests, () => socket.writable && more());
-      more();
+      const fields = { Authorization: "Bearer wrong", "Transfer-Encoding": "chunked" };
+      socket.write(`${head(fields)}\r\n`);
+      flood("1\r\n \r\n".repeat(10_000))(socket);
+    },
+  },
+  {
+    name: "stray-chunks",
+    about: "a body in chunks of one byte for a path that does not exist, as fast as they are taken",
+    port: "http",
+    connections: 8,
+    play: () => (socket) => {
+      socket.write(`${head({ "Transfer-Encoding": "chunked" }, "POST /nothing")}\r\n`);
+      flood("1\r\n \r\n".repeat(10_000))(socket);
+    },
+  },
+  {
+    name: "connects",
+    about: "the method CONNECT, as fast as it is taken",
+    port: "http",
+    connections: 4,
+    play: () => flood(`${head({}, "CONNECT localhost:80")}\r\n`.repeat(1000)),
+  },
+  {
+    name: "upgrades",
+    about: "requests for another protocol, as fast as they are taken",
+    port: "http",
+    connections: 4,
+    play: () =>
+      flood(
+        `${head({ Connection: "upgrade", Upgrade: "websocket" }, "GET /healthz")}\r\n`.repeat(1000),
+      ),
+  },
+  {
+    name: "full-headers",
+    about: "headers up to the limit, again and again",
+    port: "http",
+    connections: 50,
+    play: repeat(() =>
+      Buffer.from(`${head({ "X-Full": "x".repeat(15_000) }, "GET /healthz")}\r\n`),
+    ),
+  },
+  {
+    name: "half-headers",
+    about: "headers of 15 KiB without an end",
+    port: "http",
+    connections: 1000,
+    play: () => (socket) => void socket.write(`${head({})}X-Long: ${"x".repeat(15_000)}`),
+  },
+  {
+    name: "half-lines",
+    about: "a request line of 15 KiB without an end",
+    port: "http",
+    connections: 1000,
+    play: () => (socket) => void socket.write(`GET /${"x".repeat(15_000)}`),
+  },
+  {
+    name: "half-refused",
+    about: "nearly all of a body of 4 MiB, with a wrong token",
+    port: "http",
+    connections: 200,
+    play: () => halfBody("POST /v1/codeq/tasks", { Authorization: "Bearer wrong" }),
+  },
+  {
+    name: "many-parameters",
+    about: "thousands of query parameters with a wrong token, one request after the other",
+    port: "http",
+    connections: 50,
+    play: repeat(() =>
+      Buffer.from(`${head({}, `GET /v1/codeq/tasks/x?${"a&b=%20&".repeat(1700)}`)}\r\n`),
+    ),
+  },
+  {
+    name: "many-cookies",
+    about: "sign-ins to the console with thousands of cookies, one after the other",
+    port: "http",
+    connections: 50,
+    play: repeat(() =>
+      Buffer.from(`${head({ Cookie: "a=b;".repeat(3500) }, "GET /ui/session")}\r\n`),
+    ),
+  },
+  {
+    name: "long-sign-ins",
+    about: "sign-ins to the console with long wrong tokens, one after the other",
+    port: "http",
+    connections: 50,
+    play: repeat(() =>
+      Buffer.from(
+        `${head({ Authorization: `Bearer ${"x".repeat(14_000)}`, "Content-Length": 0 }, "POST /ui/session")}\r\n`,
+      ),
+    ),
+  },
+  {
+    name: "unread-pages",
+    about: "the OpenAPI document 30 times, without reading it",
+    port: "http",
+    connections: 1000,
+    play: () => (socket) => {
+      setImmediate(() => socket.pause());
+      socket.write(`${head({}, "GET /openapi.json")}\r\n`.repeat(30));
     },
   },
 ];

@@ -68,6 +68,54 @@ test("pipelining: whoever does not wait for answers is cut off", async (t) => {
   await world.healthy();
 });
 
+for (const name of ["strange-expectations", "expected-continues"]) {
+  test(`${name}: whoever does not wait for answers is cut off`, async (t) => {
+    const world = await setup(t);
+    const crowd = await world.attack(name, 4);
+    await world.healthy();
+    await crowd.untilClosed(4);
+  });
+}
+
+test("a request that expects something unknown is answered like others", async (t) => {
+  const { server } = await setup(t);
+  const request = "GET /healthz HTTP/1.1\r\nHost: a\r\nExpect: x\r\nConnection: close\r\n\r\n";
+  assert.match(await exchange(server.ports.port, request), /^HTTP\/1.1 200 /);
+});
+
+for (const [name, answer] of [
+  ["refused-chunks", "HTTP/1.1 401"],
+  ["stray-chunks", "HTTP/1.1 404"],
+  ["tiny-chunks", "HTTP/1.1 400"],
+] as const) {
+  test(`${name}: the connections are closed, and the chunks are not parsed`, async (t) => {
+    const world = await setup(t);
+    const crowd = await world.attack(name, 4);
+    await world.healthy();
+    await crowd.untilClosed(4);
+    // A reset may overtake the answer.
+    for (const [each] of crowd.report.answers) assert.equal(each, answer);
+  });
+}
+
+for (const [count, bytes, answer] of [
+  [1000, 1, "HTTP/1.1 202"],
+  [1001, 1, "HTTP/1.1 400"],
+  [2000, 32, "HTTP/1.1 202"],
+] as const) {
+  test(`a body in ${count} chunks of ${bytes} bytes: ${answer}`, async (t) => {
+    const { server } = await setup(t);
+    const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+    const task = '{"command":"chunks","payload":"in many chunks"}';
+    const spaces = chunk(" ".repeat(bytes)).repeat(count);
+    const body = `${spaces}${chunk(task)}${chunk("")}`;
+    const head =
+      "POST /v1/codeq/tasks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer dev-token\r\n" +
+      "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert.ok((await exchange(server.ports.port, head + body)).startsWith(answer));
+  });
+}
+
 /** Sends all of it at once and gives what comes back, until this many answers have come. */
 function pipelined(port: number, requests: number): Promise<string> {
   const socket = connect(port, "127.0.0.1");

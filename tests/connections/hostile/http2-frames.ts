@@ -2,9 +2,11 @@
 export const frameTypes = {
   data: 0,
   headers: 1,
+  priority: 2,
   reset: 3,
   settings: 4,
   ping: 6,
+  windowUpdate: 8,
   continuation: 9,
 } as const;
 

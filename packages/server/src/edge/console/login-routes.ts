@@ -4,7 +4,7 @@
  * never contains text of the identity server; the log has the details.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Logger } from "../../telemetry/logger.ts";
+import type { SpacedWarnings } from "../../telemetry/logger.ts";
 import { refusal } from "../operation.ts";
 import { readCookie, setCookie } from "./cookies.ts";
 import { type IdentityLogin, type LoginFailure, loginMs } from "./identity-login.ts";
@@ -12,7 +12,7 @@ import { isEncrypted, noteSignIn, openSession, type SessionParts } from "./sessi
 
 export interface LoginRouteParts extends SessionParts {
   readonly login: IdentityLogin;
-  readonly logger: Logger;
+  readonly warnings: SpacedWarnings;
 }
 
 const path = "/ui/login";
@@ -68,7 +68,9 @@ function fail(
   parts: LoginRouteParts,
   { request, failure: { problem, reason } }: Failed,
 ): FastifyReply {
-  parts.logger.warn("a sign-in at the identity server failed", { problem, reason });
+  // Anybody can fail to sign in, as often as they like.
+  parts.warnings.warn("a sign-in at the identity server failed", { problem, reason });
+  request.server.connections.of(request.raw.socket)?.refused();
   noteSignIn(parts, request, refusal("invalid_token"));
   return redirect(reply, `/ui?login=${problem}`);
 }

@@ -19,7 +19,7 @@ import {
 import type { AddressInfo } from "node:net";
 import { SendTurn } from "@codeq/protocol/wire";
 import type { Clock } from "../../core/clock.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { type FloodLimits, FloodWatch, type WatchedConnection } from "./flood-watch.ts";
@@ -135,12 +135,15 @@ class Http2GrpcServer implements GrpcServer {
   readonly #unauthenticated: UnauthenticatedCalls;
   readonly #turn = new SendTurn((run) => void setImmediate(run));
   readonly #anonymousTurns = new AnonymousTurns();
+  /** An attacker connects again at once. */
+  readonly #warnings: SpacedWarnings;
   #connectionsCut = 0;
   #onIdle: (() => void) | undefined;
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
     const { limits, logger, tls, clock, pages } = options;
+    this.#warnings = new SpacedWarnings(logger, clock);
     this.#server = createHttp2Server(limits, tls);
     pages?.watch(this.#server, tls !== undefined);
     this.#connections = new Connections({ max: limits.connectionsMax, listener: "grpc", logger });
@@ -210,7 +213,7 @@ class Http2GrpcServer implements GrpcServer {
     const { limits, keepalive, clock, logger } = this.#options;
     const peer = new Peer(session, this.#connections.of(session.socket), (address) => {
       this.#connectionsCut += 1;
-      logger.warn("gRPC connection closed: it sends mostly empty or control frames", {
+      this.#warnings.warn("gRPC connection closed: it sends mostly empty or control frames", {
         peer: address,
       });
     });
@@ -253,10 +256,10 @@ class Http2GrpcServer implements GrpcServer {
   /** Closes a connection that makes too many calls without a valid token. */
   #countAnonymous(session: ServerHttp2Session | undefined): void {
     const peer = session && this.#peers.get(session);
-    const { clock, limits, logger } = this.#options;
+    const { clock, limits } = this.#options;
     if (peer === undefined || peer.mayCallAnonymously(limits, clock.monotonicMs())) return;
     this.#connectionsCut += 1;
-    logger.warn("gRPC connection closed: it makes too many calls without a valid token", {
+    this.#warnings.warn("gRPC connection closed: it makes too many calls without a valid token", {
       peer: peer.address,
     });
     peer.connection?.socket.destroy();

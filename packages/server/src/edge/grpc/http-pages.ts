@@ -3,7 +3,13 @@
  * of the HTTP port, and the port of the HTTP API for everything else. HTTP/1.1 is recognised by its first bytes, so that
  * `curl` gets an answer that it can read. Such a connection has one request and ends soon.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from "node:http";
 import type {
   Http2SecureServer,
   Http2Server,
@@ -31,11 +37,14 @@ const misdirected = 421;
 export class HttpPages {
   readonly #parts: HttpPagesParts;
   readonly #clock: Clock;
-  readonly #http1 = createServer((request, response) => this.#answer(request, response));
+  readonly #http1: HttpServer;
 
   constructor(parts: HttpPagesParts, clock: Clock) {
     this.#parts = parts;
     this.#clock = clock;
+    const answer: RequestListener = (request, response) => this.#answer(request, response);
+    // Without the second listener, Node answers expectations at once, as many as there are in a packet.
+    this.#http1 = createServer(answer).on("checkExpectation", answer);
   }
 
   /** Takes connections with HTTP/1 from the server. */

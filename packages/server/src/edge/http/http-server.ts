@@ -15,7 +15,7 @@ import { earlyBytesOf, memoryOf, pipelinedOf, unreadBytesOf } from "../../config
 import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { Authenticator } from "../access/authenticator.ts";
@@ -35,7 +35,7 @@ import { Calls, type Exchange, headersOf, type Listener, requestIdOf } from "./c
 import { FairTurns } from "./fair-turns.ts";
 import { pageCallerOf } from "./health.ts";
 import type { JsonCodec } from "./json-codec.ts";
-import { createNodeServer, type HttpLimits } from "./node-server.ts";
+import { createNodeServer, type HttpLimits, isChunked } from "./node-server.ts";
 import { PlainConnections } from "./plain-connections.ts";
 import { RefusedBody, RequestBodies } from "./request-bodies.ts";
 import { type AnyRoute, type HttpReply, problemOf } from "./route.ts";
@@ -182,7 +182,12 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
       reply.raw.once("close", unread.hold(socket, payload.length, isAuthenticated));
     }
     const connection = connections.of(request.raw.socket);
-    if (connection !== undefined && FairTurns.isOver(connection))
+    const isUnknown = request.exchange?.identity === undefined;
+    // The chunks of an unknown caller are not read.
+    if (
+      (connection !== undefined && FairTurns.isOver(connection)) ||
+      (isUnknown && isChunked(request.raw))
+    )
       reply.header("connection", "close");
     done();
   });
@@ -219,7 +224,8 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     addConsolePages(app);
     const parts = { ...options, sessions, version: packageVersion() };
     addSessionRoutes(app, parts);
-    if (login !== undefined) addLoginRoutes(app, { ...parts, login });
+    const warnings = new SpacedWarnings(logger, clock);
+    if (login !== undefined) addLoginRoutes(app, { ...parts, login, warnings });
   }
   for (const each of options.routes) addRoute(app, each, { ...options, calls });
   return app;
@@ -308,8 +314,13 @@ function addRoute(
       const exchange = exchangeOf(each, request, reply);
       request.exchange = exchange;
       const decide = (refused: HttpReply | undefined): void => {
-        if (refused === undefined) done();
-        else send(reply, refused);
+        if (refused === undefined) {
+          done();
+          return;
+        }
+        // Read, and not dumped by Node, so that its chunks are counted.
+        request.raw.resume();
+        send(reply, refused);
       };
       const entered = calls.enter(exchange, credentialsOf(request, exchange.from, sessions));
       if (entered instanceof Promise) entered.then(decide).catch(done);

@@ -1,5 +1,11 @@
 /** The Node server below Fastify, with or without TLS, and with its limits. */
-import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+} from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { Socket } from "node:net";
 import type { Config } from "../../config/settings.ts";
@@ -47,6 +53,8 @@ export function createNodeServer(handler: RequestListener, parts: NodeServerOpti
   };
   const limited = limitUnanswered(handler, parts);
   const server = openServer(limited, options, { plain, tls });
+  // Without a listener, Node answers these requests at once, as many as there are in a packet.
+  server.on("checkExpectation", limited);
   server.setTimeout(stalledMs);
   connections.watch(server);
   return server;
@@ -75,31 +83,87 @@ function limitUnanswered(
       return;
     }
     response.once("close", () => connection?.end());
+    if (isChunked(request)) limitPieces(request);
     if (connection === undefined) handler(request, response);
     else
       turns.take(connection, () => {
         if (!socket.destroyed) handler(request, response);
       });
+    if (response.writableEnded) answeredAtOnce.add(request);
   };
+}
+
+/** A chunk with fewer bytes costs as much as a chunk of this size. */
+const pieceBytesMax = 32;
+/** Small chunks of one body, minus the larger ones. */
+const piecesMax = 1000;
+const tooManyPieces =
+  "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json; charset=utf-8\r\n\r\n" +
+  `{"error":"invalid body: it has too many chunks of less than ${pieceBytesMax} bytes; send larger chunks","code":"invalid_body"}`;
+
+/** Closes the connection when the body has too many small chunks, also when no handler reads them. */
+function limitPieces(request: IncomingMessage): void {
+  const { socket } = request;
+  const push = request.push.bind(request);
+  let pieces = 0;
+  request.push = (chunk: Buffer | null, encoding) => {
+    if (chunk === null) return push(chunk, encoding);
+    pieces = Math.max(0, pieces + (chunk.length < pieceBytesMax ? 1 : -1));
+    if (pieces <= piecesMax) return push(chunk, encoding);
+    // The rest of the packet is parsed in any case.
+    if (!socket.destroyed) {
+      socket.write(tooManyPieces);
+      cutOff(socket);
+    }
+    return false;
+  };
+}
+
+const answeredAtOnce = new WeakSet<IncomingMessage>();
+
+/**
+ * Parses no chunk of a request that was answered before its body came. The parser runs through a whole packet, which may
+ * have ten thousand chunks.
+ */
+function skipUnwantedChunks(socket: ParsedSocket): void {
+  const { parser } = socket;
+  const take = parser?.onIncoming;
+  if (!parser || take === undefined) return;
+  parser.onIncoming = (request, ...more) => {
+    const taken = take(request, ...more);
+    return isChunked(request) && answeredAtOnce.has(request) ? noFurtherData : taken;
+  };
+}
+
+/** Whether the length of the body is not announced. */
+export function isChunked({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined;
 }
 
 /**
  * Closes a connection without parsing the rest of what has arrived on it. Node would parse the whole packet
  * and create an error for every request in it, at twenty times the cost.
  */
-function cutOff(socket: Socket): void {
+function cutOff(socket: ParsedSocket): void {
   stopParsing(socket);
   socket.destroy();
 }
+
+/** What Node does not document. */
+interface ParsedSocket extends Socket {
+  readonly parser?: {
+    onIncoming?: (request: IncomingMessage, ...more: unknown[]) => number;
+  } | null;
+}
+
+/** Returned to the parser: what follows is not HTTP. */
+const noFurtherData = 2;
 
 /**
  * Has Node parse nothing behind the request that it parses now. This uses a property that Node does not document; without
  * it the requests behind are only more expensive.
  */
-export function stopParsing(
-  socket: Socket & { readonly parser?: { onIncoming?: () => number } | null },
-): void {
-  const noFurtherData = 2;
+export function stopParsing(socket: ParsedSocket): void {
   if (socket.parser) socket.parser.onIncoming = () => noFurtherData;
 }
 
@@ -109,11 +173,12 @@ function openServer(
   { plain, tls }: Pick<NodeServerOptions, "plain" | "tls">,
 ): Server {
   if (tls === undefined) {
-    const server = createServer(options, handler);
+    const server = createServer(options, handler).on("connection", skipUnwantedChunks);
     plain.watch(server, "connection");
     return server;
   }
   const server = createSecureServer({ ...options, ...tls.options }, handler);
+  server.on("secureConnection", skipUnwantedChunks);
   plain.watch(server, "secureConnection");
   tls.attach(server);
   return server;
