@@ -51,6 +51,8 @@ function outside(): number {
     );
     return 2;
   }
+  // Where it is missing it is built now: inside, Go cannot reach its proxy.
+  etcdBinary();
   const hub = `codeq-${process.pid}`;
   const network = new NamespaceNetwork(hub, machines);
   try {
