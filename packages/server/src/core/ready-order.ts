@@ -69,7 +69,8 @@ export class ReadyOrder<Item extends Rankable<Item>> {
   #make(): void {
     this.#isMade = true;
     for (const item of this.#all()) {
-      item.entry = { ...entryOf(item), isNoted: true };
+      item.entry = entryOf(item);
+      item.entry.isNoted = true;
       this.#noted.push(item.entry);
     }
   }

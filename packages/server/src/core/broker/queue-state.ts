@@ -24,15 +24,16 @@ const allWindowsEntriesMax = 1_048_576;
 const refillRoomMin = 16;
 /** Sequence numbers are smaller than this; all priorities times this are exact numbers. */
 const seqEnd = 2 ** 49;
+/** Shared by queues of which nothing is being read. */
+const noRefills: Map<number, Promise<void>> = new Map();
 
 export class QueueState implements WaitingQueue, Rankable<QueueState> {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly tenant: TenantState;
-  /** Only this queue, for claims that ask for no other. */
-  readonly alone: readonly QueueState[] = [this];
+  #alone: readonly QueueState[] | undefined;
   /** By priority; a window is made when its first task arrives. */
-  readonly #windows: (ReadyWindow | undefined)[] = [];
+  readonly #windows = new Array<ReadyWindow | undefined>(limits.priorityMax + 1);
   readonly waiters: WaitList = new WaitList();
   readonly flow: QueueFlow;
   #counts: Counts = noCounts();
@@ -57,7 +58,7 @@ export class QueueState implements WaitingQueue, Rankable<QueueState> {
   /** The position up to which delayed tasks are in memory; `everything` when all are. */
   delayedCoveredTo: Position | undefined = everything;
   /** The refills under way, by priority. */
-  readonly refills: (Promise<void> | undefined)[] = [];
+  #refills = noRefills;
   entry: Ranked<QueueState> | undefined;
 
   constructor(flow: QueueFlow, tenant: TenantState) {
@@ -65,6 +66,12 @@ export class QueueState implements WaitingQueue, Rankable<QueueState> {
     this.tenantId = flow.tenantId;
     this.flow = flow;
     this.tenant = tenant;
+  }
+
+  /** Only this queue, for claims that ask for no other. */
+  get alone(): readonly QueueState[] {
+    this.#alone ??= [this];
+    return this.#alone;
   }
 
   get counts(): Readonly<Counts> {
@@ -88,6 +95,20 @@ export class QueueState implements WaitingQueue, Rankable<QueueState> {
       this.#windows[priority] = window;
     }
     return window;
+  }
+
+  /** The refill under way of a priority. */
+  refill(priority: number): Promise<void> | undefined {
+    return this.#refills.get(priority);
+  }
+
+  setRefill(priority: number, refill: Promise<void> | undefined): void {
+    if (refill !== undefined) {
+      if (this.#refills === noRefills) this.#refills = new Map();
+      this.#refills.set(priority, refill);
+    } else if (this.#refills.delete(priority) && this.#refills.size === 0) {
+      this.#refills = noRefills;
+    }
   }
 
   /** Ready tasks without a lane. */
@@ -249,7 +270,7 @@ export class QueueState implements WaitingQueue, Rankable<QueueState> {
     if (this.waiters.size > 0 || this.#pause !== undefined || this.#topic !== undefined) {
       return false;
     }
-    if (this.hasTasks || this.refills.some(Boolean)) return false;
+    if (this.hasTasks || this.#refills.size > 0) return false;
     return this.lanes === undefined || this.lanes.isIdle;
   }
 }

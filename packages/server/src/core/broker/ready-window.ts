@@ -19,14 +19,16 @@ const bringMax = 1024;
 const nothing: readonly TaskId[] = [];
 /** Shared by windows that have none of their own. */
 const noneGone: Set<number> = new Set();
+const noSeqs: number[] = [];
+const noIds: TaskId[] = [];
 
 export class ReadyWindow {
   /** Every ready task up to this sequence number that was not taken is in the window. */
   coveredTo = 0;
   /** The highest sequence number that this bucket has seen. */
   #newest = 0;
-  #seqs: number[] = [];
-  #ids: TaskId[] = [];
+  #seqs = noSeqs;
+  #ids = noIds;
   #head = 0;
   #far: PackedPositions | undefined;
   /** Sequence numbers of tasks that left without being taken; never that of the head. */
@@ -115,8 +117,7 @@ export class ReadyWindow {
     while (brought.length < bringMax) {
       const next = this.#far.shift();
       if (next === undefined) break;
-      this.#seqs.push(next.number);
-      this.#ids.push(next.id);
+      this.#pushNear(next.number, next.id);
       brought.push(next.id);
     }
     return brought;
@@ -134,10 +135,7 @@ export class ReadyWindow {
 
   /** Adds what a scan behind `coveredTo` found; the scan is complete up to `reached`. */
   endRefill(found: readonly Position[], reached: number): void {
-    for (const { number, id } of found) {
-      this.#seqs.push(number);
-      this.#ids.push(id);
-    }
+    for (const { number, id } of found) this.#pushNear(number, id);
     this.coveredTo = reached;
   }
 
@@ -147,9 +145,19 @@ export class ReadyWindow {
       this.#far ??= new PackedPositions();
       return this.#far.push(seq, id);
     }
-    this.#seqs.push(seq);
-    this.#ids.push(id);
+    this.#pushNear(seq, id);
     return true;
+  }
+
+  #pushNear(seq: number, id: TaskId): void {
+    if (this.#ids === noIds) {
+      // Arrays of one entry, because most windows of many queues never have a second one.
+      this.#seqs = [seq];
+      this.#ids = [id];
+    } else {
+      this.#seqs.push(seq);
+      this.#ids.push(id);
+    }
   }
 }
 

@@ -15,6 +15,11 @@ import {
 } from "../store/keys.ts";
 import { FailureChanges } from "./failure-counts.ts";
 
+const space = 0x20;
+const digitZero = 0x30;
+/** How many numbers come before those of the priorities. */
+const fieldsBeforeReady = 5;
+
 export interface Counts {
   /** One number for each priority. */
   readonly ready: number[];
@@ -33,9 +38,23 @@ export function noCounts(): Counts {
 }
 
 export function decodeCounts(bytes: Buffer): Counts {
-  const numbers = bytes.toString("latin1").split(" ").map(Number);
-  const [delayed = 0, held = 0, leased = 0, dead = 0, failed = 0, ...ready] = numbers;
-  return { ready, delayed, held, leased, dead, failed };
+  const numbers = numbersIn(bytes);
+  const [delayed = 0, held = 0, leased = 0, dead = 0, failed = 0] = numbers;
+  return { ready: numbers.slice(fieldsBeforeReady), delayed, held, leased, dead, failed };
+}
+
+/** Whole numbers in decimal, separated by spaces. */
+function numbersIn(bytes: Buffer): number[] {
+  const numbers: number[] = [];
+  let number = 0;
+  for (const byte of bytes) {
+    if (byte === space) {
+      numbers.push(number);
+      number = 0;
+    } else number = number * 10 + byte - digitZero;
+  }
+  numbers.push(number);
+  return numbers;
 }
 
 function encodeCounts(counts: Counts): Buffer {
@@ -60,7 +79,7 @@ export interface CountsOfLane extends LaneName {
 }
 
 export function decodeLaneCounts(bytes: Buffer): number[] {
-  return bytes.toString("latin1").split(" ").map(Number);
+  return numbersIn(bytes);
 }
 
 export function addReadyCounts(to: readonly number[], change: readonly number[]): number[] {

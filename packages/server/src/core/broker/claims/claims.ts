@@ -419,12 +419,12 @@ export class Claims {
 
   /** `firstEntries` are read when nothing of the window was in memory yet. */
   #refill(queue: QueueState, priority: number, firstEntries: number): Promise<void> {
-    const running = queue.refills[priority];
+    const running = queue.refill(priority);
     if (running !== undefined) return running;
     const refill = this.#readNext(queue, priority, firstEntries).finally(() => {
-      queue.refills[priority] = undefined;
+      queue.setRefill(priority, undefined);
     });
-    queue.refills[priority] = refill;
+    queue.setRefill(priority, refill);
     return refill;
   }
 
@@ -442,7 +442,10 @@ export class Claims {
 
   /** Neighbours on disk are read together, one piece after another, so that other callers get their turns. */
   async #readPieces(unread: readonly QueueState[], priority: number): Promise<void> {
-    const byName = unread.toSorted((a, b) => (queuePath(a) < queuePath(b) ? -1 : 1));
+    // As the keys of their tasks are sorted.
+    const paths = unread.map((queue) => ({ queue, path: `${queue.name}/` }));
+    paths.sort((a, b) => (a.path < b.path ? -1 : 1));
+    const byName = paths.map(({ queue }) => queue);
     for (let at = 0; at < byName.length; at += neighboursMax) {
       const piece = byName.slice(at, at + neighboursMax).filter(isUnread(priority));
       await this.#readFirst(piece, priority);
@@ -458,9 +461,9 @@ export class Claims {
         for (const [at, refill] of refills.entries()) this.#endRefill(refill, found[at] ?? []);
       })
       .finally(() => {
-        for (const queue of queues) queue.refills[priority] = undefined;
+        for (const queue of queues) queue.setRefill(priority, undefined);
       });
-    for (const queue of queues) queue.refills[priority] = reading;
+    for (const queue of queues) queue.setRefill(priority, reading);
     return reading;
   }
 
@@ -529,12 +532,7 @@ function isUnread(priority: number): (queue: QueueState) => boolean {
     queue.headSeq(priority) === undefined &&
     queue.lanes?.next(priority) === undefined &&
     queue.window(priority).coveredTo === 0 &&
-    queue.refills[priority] === undefined;
-}
-
-/** Sorts like the keys of its tasks. */
-function queuePath({ name }: QueueState): string {
-  return `${name}/`;
+    queue.refill(priority) === undefined;
 }
 
 function bucketOf({ name, tenantId }: QueueState, priority: number): ReadyBucket {

@@ -8,10 +8,14 @@ import type { Claim } from "../claim.ts";
 /** A list of so many entries is kept as it is; a longer one is cleaned up when most of its claims have left. */
 const cleanUpAt = 64;
 
+/** Shared by lists that never had a claim. */
+const noClaims: Claim[] = [];
+const noTickets: number[] = [];
+
 export class WaitList {
-  #claims: Claim[] = [];
+  #claims = noClaims;
   /** The ticket of each claim when it came: a claim that left and came again has a newer one. */
-  #tickets: number[] = [];
+  #tickets = noTickets;
   #first = 0;
   #size = 0;
 
@@ -21,6 +25,7 @@ export class WaitList {
   }
 
   add(claim: Claim): void {
+    this.#begin();
     this.#claims.push(claim);
     this.#tickets.push(claim.ticket);
     this.#size += 1;
@@ -28,6 +33,7 @@ export class WaitList {
 
   /** Puts a claim that had left back where its ticket belongs. */
   addInOrder(claim: Claim): void {
+    this.#begin();
     const at = this.#positionOf(claim.ticket);
     if (this.#claims[at] !== claim) {
       this.#claims.splice(at, 0, claim);
@@ -35,6 +41,12 @@ export class WaitList {
     }
     this.#first = Math.min(this.#first, at);
     this.#size += 1;
+  }
+
+  #begin(): void {
+    if (this.#claims !== noClaims) return;
+    this.#claims = [];
+    this.#tickets = [];
   }
 
   /** The first position whose ticket is not smaller. */
