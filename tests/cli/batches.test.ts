@@ -38,6 +38,9 @@ test("a batch is created, filled, sealed, watched, replayed and cancelled", asyn
   assert.match(members, /^TASK +COMMAND +STATUS +ERROR\n(\S{36} +load +PENDING +-\n){3}$/);
   assert.equal(await said("batches", "members", "import", "--failed"), "no members\n");
   assert.match(await said("batches", "cancel", "import"), /^import is cancelled; callback /);
+  const before = (await said("enqueue", "load", "{}")).split(" ")[1]?.trim() ?? "";
+  const waiting = (await said("enqueue", "publish", "{}", "--after", before)).split(" ")[1]?.trim();
+  assert.match(await said("why", waiting ?? ""), /it waits for 1 of 1 task of its 'after'/);
   const late = await cli.run("batches", "add", "import", "load");
   assert.match(late.errors, /takes no more members/);
 });

@@ -385,6 +385,11 @@ test("members of a batch come in the ordinary batch of tasks, and each refusal s
     ready: { commands: ["render"], leaseSeconds: 60 },
   });
   assert.equal(task.task.batchId, "b1");
+  const { taskId } = await create(call, { command: "render", payload: "{}" });
+  const waiting = await create(call, { command: "report", payload: "{}", after: [taskId] });
+  assert.equal(waiting["ok"], true);
+  const place = (await api.get(`/tasks/${waiting["taskId"]}`)).json.lastKnownLocation;
+  assert.equal(place, "HELD_SET");
   const late = await create(call, of("b1"));
   assert.match(late["errorMessage"], /^the batch takes no more members: it was sealed/);
 });

@@ -68,7 +68,7 @@ const producerMessages = {
     "delay_seconds=9 int32, trace_parent=10 string, trace_state=11 string, tags=100 repeated string",
     "timeout_seconds=101 int32, ttl_seconds=102 int32, idempotency_mode=103 string",
     "unique_key=104 string, unique_while=105 string, unique_on=106 string, unique_for=107 string",
-    "unique_max_wait=108 string, delay_ms=109 uint64, batch_id=120 string",
+    "unique_max_wait=108 string, delay_ms=109 uint64, batch_id=120 string, after=121 repeated string",
     "lane=130 string, cost=131 int32",
   ].join(", "),
   CreateTaskBatch: "tasks=1 repeated CreateTask",

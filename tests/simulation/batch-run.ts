@@ -11,7 +11,7 @@
 import type { Change, Task, TaskId } from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
-import type { BatchOf } from "../../packages/server/src/core/records/batch-record.ts";
+import { type BatchOf, taskOfAfter } from "../../packages/server/src/core/records/batch-record.ts";
 import type { Store } from "../../packages/server/src/core/store/store.ts";
 import {
   acme,
@@ -28,7 +28,7 @@ import { hasSucceeded, isPending, problemOfBatch, workOnBatches } from "./batch-
 
 export type Plant = (broker: ShardBroker) => void;
 
-const stepsOfRun = 120;
+const stepsOfRun = 150;
 const large = JSON.stringify("x".repeat(3000));
 const ofBatch = (id: string): BatchOf => ({ tenantId: acme, id });
 
@@ -60,6 +60,8 @@ class BatchRun {
   readonly #ids = new Set<TaskId>();
   readonly #members = new Map<string, Set<TaskId>>();
   readonly #batches: string[] = [];
+  /** Batches of tasks with `after`. */
+  readonly #afters: Set<string> = new Set();
   /** Durable releases by callback. */
   readonly #released = new Map<TaskId, number>();
   #broker!: ShardBroker;
@@ -90,7 +92,9 @@ class BatchRun {
 
   #note({ id, batch }: Task): void {
     this.#ids.add(id);
-    if (batch === undefined || batch.isCallback) return;
+    if (batch === undefined) return;
+    if (taskOfAfter(batch.id) !== undefined) this.#afters.add(batch.id);
+    if (batch.isCallback) return;
     const members = this.#members.get(batch.id) ?? new Set();
     this.#members.set(batch.id, members.add(id));
   }
@@ -106,7 +110,7 @@ class BatchRun {
     const random = this.#random;
     const kind = random.int(16);
     if (kind === 0) return this.#put();
-    if (kind < 5) return this.#add();
+    if (kind < 5) return this.#random.next() < 0.2 ? this.#addAfter() : this.#add();
     if (kind === 5) return this.#seal();
     if (kind === 6) return this.#restart();
     if (kind === 7) return this.#pass(random.pick([10, 1000, 40_000, 3_700_000]));
@@ -145,6 +149,19 @@ class BatchRun {
     await this.#broker.batches
       .put(ofBatch(id), { ...callback, on, failFast, openSeconds })
       .catch(() => {});
+  }
+
+  /** A task that waits for a few others, or for the first time one without a batch. */
+  async #addAfter(): Promise<void> {
+    const random = this.#random;
+    const tasks = this.#tasks().slice(-20);
+    const isPlain = tasks.length === 0 || random.next() < 0.4;
+    const picked = isPlain
+      ? []
+      : Array.from({ length: 1 + random.int(3) }, () => random.pick(tasks));
+    const after = [...new Set(picked.map(({ id }) => id))];
+    const fields = { payload: "1", maxAttempts: 2, after: isPlain ? undefined : after };
+    await create(this.#broker, fields).done.catch(() => {});
   }
 
   async #add(): Promise<void> {
@@ -193,7 +210,10 @@ class BatchRun {
       { kind: "delete" },
       { kind: "edit", edit: { command: random.pick(["work", "other"]) } },
     ] as const);
-    await this.#broker.act({ tenantId: acme, id: random.pick(tasks).id }, action).catch(() => {});
+    const dead = tasks.filter(({ place }) => place.in === "dead");
+    const targets = action.kind === "replay" && dead.length > 0 ? dead : tasks;
+    const of = { tenantId: acme, id: random.pick(targets).id };
+    await this.#broker.act(of, action).catch(() => {});
   }
 
   async #pass(ms: number): Promise<void> {
@@ -247,19 +267,25 @@ class BatchRun {
       const id = after.batch?.id ?? "";
       const members = this.#membersOf(id, store);
       if (members.some(isPending)) return `the callback of ${id} was released early`;
+      if (taskOfAfter(id) !== undefined) continue;
       const { ended } = after.batch ?? {};
       const wrong = ended?.succeeded !== members.filter(hasSucceeded).length;
       if (wrong) return `the callback of ${id} was told of ${ended?.succeeded} members`;
     }
-    const ids = new Set(changes.flatMap(({ before, after }) => (after ?? before)?.batch?.id ?? []));
-    return this.#checkBatches(store, ids);
+    const ids = changes.flatMap(({ before, after }) => (after ?? before)?.batch?.id ?? []);
+    return this.#checkBatches(store, new Set([...ids, ...this.#afters]));
   }
 
   #membersOf(id: string, store: Store): Task[] {
-    return [...(this.#members.get(id) ?? [])].flatMap((each) => store.task(each) ?? []);
+    const { after } = store.batch(ofBatch(id))?.record ?? {};
+    const members = after?.length ? after : (this.#members.get(id) ?? []);
+    return [...members].flatMap((each) => store.task(each) ?? []);
   }
 
-  #checkBatches(store: Store, ids: Iterable<string> = this.#batches): string | undefined {
+  #checkBatches(
+    store: Store,
+    ids: Iterable<string> = [...this.#batches, ...this.#afters],
+  ): string | undefined {
     for (const id of ids) {
       const finding = problemOfBatch(store, ofBatch(id), this.#membersOf(id, store));
       if (finding !== undefined) return finding;

@@ -185,7 +185,9 @@ export function problemOfBatch(
   const { phase, pending, succeeded, failed, cancelled, total, chore } = state;
   const count = (is: (task: Task) => boolean): number => members.filter(is).length;
   const callback = store.task(record.callbackId);
-  const isKept = callback !== undefined && callback.place.in !== "done";
+  const isWaiting = callback !== undefined && callback.place.in !== "done";
+  // The tasks of `after` have a retention of their own.
+  const isKept = isWaiting && (record.after.length === 0 || members.length === total);
   if (pending !== count(isPending)) return `${id} says ${pending}, not ${count(isPending)} pending`;
   if (total !== pending + succeeded + failed + cancelled) return `${id} does not add up`;
   if (isKept && total !== members.length)

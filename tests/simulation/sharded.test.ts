@@ -197,8 +197,8 @@ const uniqueBugs: readonly Mutant[] = [
   {
     bug: "a unique key has no home, so each shard has tasks of it",
     file: "packages/server/src/core/shards/router.ts",
-    from: "? homeOf(input, isPlaced) :",
-    to: "? homeOf({ ...input, unique: input.unique && { key: input.unique.key + input.priority } }, isPlaced) :",
+    from: "= homeOf(input, isPlaced);",
+    to: "= homeOf({ ...input, unique: input.unique && { key: input.unique.key + input.priority } }, isPlaced);",
     says: /live tasks|entries in two shards/,
   },
   {
@@ -223,8 +223,8 @@ const batchBugs: readonly Mutant[] = [
   {
     bug: "a member of a batch is in another shard than the batch",
     file: "packages/server/src/core/shards/router.ts",
-    from: "input.batchId === undefined ? homeOf(input, isPlaced) : homeOfBatch(input.batchId)",
-    to: "homeOf(input, isPlaced)",
+    from: "shardOfBatch({ tenantId, id: batchId }, count)",
+    to: "this.#nextShard()",
     says: /was put and is unknown/,
   },
   {

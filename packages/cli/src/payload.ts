@@ -115,6 +115,7 @@ export function taskFields(options: Options): NewTask {
     ttlSeconds: options.seconds("ttl"),
     webhook: options.text("webhook"),
     tags: options.has("tag") ? options.list("tag") : undefined,
+    after: options.has("after") ? options.list("after") : undefined,
   };
 }
 

@@ -109,6 +109,26 @@ export const errors = {
     "ABORTED",
     "the task is a member of a batch whose callback has not ended; cancel the batch, or wait for its callback",
   ),
+  after_unknown: row(
+    404,
+    "NOT_FOUND",
+    "a task of 'after' does not exist, or was deleted after its retention; leave its id out",
+  ),
+  after_failed: row(
+    409,
+    "ABORTED",
+    "a task of 'after' is a dead letter, has failed or was cancelled; replay it first, or leave its id out",
+  ),
+  after_waits: row(
+    409,
+    "ABORTED",
+    "a task of 'after' is held itself; create this task when that one has ended, or in its handler",
+  ),
+  after_full: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "1000 tasks wait for a task of 'after', which is the most; use a batch, whose callback creates the tasks",
+  ),
   invalid_topic: row(422, "INVALID_ARGUMENT", "the policy of the topic is invalid"),
   priority_not_allowed: row(
     400,
@@ -140,8 +160,8 @@ export const errors = {
   placement_conflict: row(
     400,
     "INVALID_ARGUMENT",
-    "with several shards, a task of a batch cannot have a lane, or a queue with the placement one; leave one of them " +
-      "out, or use one shard",
+    "with several shards, a task of a batch cannot have a lane, or a queue with the placement one, and the tasks of " +
+      "'after' must be in one shard; leave one of them out, or use one shard",
   ),
   placement_in_use: row(
     409,

@@ -74,6 +74,10 @@ export const limits = {
   cronCharsMax: 256,
   scheduleExceptMax: 8,
   batchMembersMax: 100_000,
+  taskIdPattern: /^[0-9a-f-]{36}$/,
+  /** Tasks that one task may wait for, and tasks that may wait for one. */
+  afterMax: 100,
+  afterWaitersMax: 1000,
   batchOpenSecondsDefault: 24 * 60 * 60,
   batchOpenSecondsMax: 30 * 24 * 60 * 60,
   feedsMax: 128,

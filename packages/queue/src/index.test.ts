@@ -67,6 +67,7 @@ test("the package offers its rules and nothing else", () => {
     "noExtras",
     "noRepairs",
     "parseCron",
+    "partOf",
     "pauseSchedule",
     "promote",
     "queueOf",

@@ -21,6 +21,7 @@ export {
   heldAgain,
   isUnfinished,
   newBatchState,
+  partOf,
   releasedCallback,
 } from "./batch/batch.ts";
 export { type Cause, type Change, changeOf } from "./change.ts";

@@ -101,6 +101,12 @@ export const taskCommands: readonly CommandRow[] = [
       },
       { name: "cost", value: "units", about: "Units of rates that the task takes; default: 1." },
       { name: "batch", value: "id", about: "Open batch that the task becomes a member of." },
+      {
+        name: "after",
+        value: "task id",
+        multiple: true,
+        about: "Task that has to succeed before; up to 100.",
+      },
       { name: "webhook", value: "url", about: "URL that gets the result." },
       {
         name: "tag",

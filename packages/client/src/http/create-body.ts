@@ -27,6 +27,7 @@ export function itemOf(task: Fields, payload: string): string {
     timeoutSeconds: timeoutSeconds === 0 ? undefined : timeoutSeconds,
     ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
     batchId: task.batchId === "" ? undefined : task.batchId,
+    after: task.after.length === 0 ? undefined : task.after,
     lane: task.lane === "" ? undefined : task.lane,
     cost: task.cost === 0 ? undefined : task.cost,
     unique: task.uniqueKey === "" ? undefined : uniqueOf(task),

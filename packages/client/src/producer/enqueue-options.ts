@@ -53,6 +53,11 @@ export interface EnqueueOptions {
   readonly tags?: readonly string[] | undefined;
   /** The id of an open batch that the task becomes a member of. */
   readonly batch?: string | undefined;
+  /**
+   * Tasks, or their ids, that have to succeed before this task can run; it becomes a dead letter when one of them
+   * does not.
+   */
+  readonly after?: readonly (string | Pick<Run<unknown>, "id">)[] | undefined;
   /** The server posts the result there. */
   readonly webhook?: string | undefined;
   /** How long to try until the task is stored. Default: `"30s"`. */
@@ -136,6 +141,7 @@ export async function createFields(
     idempotencyMode: options.idempotencyMode ?? "",
     ...uniqueFields(options.unique ?? definition.unique, more.payload),
     batchId: options.batch ?? "",
+    after: options.after?.map((each) => (typeof each === "string" ? each : each.id)) ?? noTags,
     ...laneFields(definition, options, more.payload),
     runAtMs: options.runAt === undefined ? undefined : momentOf(options.runAt),
     ...delayFields(options),

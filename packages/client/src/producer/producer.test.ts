@@ -328,6 +328,7 @@ const unset = {
   uniqueFor: "",
   uniqueMaxWait: "",
   batchId: "",
+  after: [],
 };
 
 test("every option arrives where it belongs", async () => {

@@ -500,6 +500,27 @@ test("a member adds members to its batch, and a call with the same id adds nothi
   assert.equal((await (await again()).progress()).total, 1);
 });
 
+test("a task runs after those before it have succeeded, and reads their results", async () => {
+  await using server = await testServer();
+  const { client } = server;
+  const extract = task<string, { rows: number }>("extract");
+  const load = task<null, { rows: number }>("load");
+  client.worker([
+    extract.handle((name) => ({ rows: name.length })),
+    load.handle(async (_, { batch }) => {
+      let rows = 0;
+      for await (const { result } of batch?.results() ?? []) {
+        rows += (result as { rows: number }).rows;
+      }
+      return { rows };
+    }),
+  ]);
+  const before = [await client.enqueue(extract, "ab"), await client.enqueue(extract, "c")] as const;
+  const run = await client.enqueue(load, null, { after: [before[0], before[1].id] });
+  await server.runUntilIdle();
+  assert.deepEqual(await run.result(), { rows: 3 });
+});
+
 test("a batch without a name is cancelled when a member is refused", async () => {
   await using server = await testServer();
   const { client } = server;

@@ -80,6 +80,11 @@ const createFields = {
     "The open batch that the task becomes a member of; its callback waits for the end of the task.",
     { pattern: limits.schedulePattern, isOptional: true },
   ),
+  after: list(
+    text("", { pattern: limits.taskIdPattern }),
+    `Ids of 1 to ${limits.afterMax} tasks: this task is held until all of them have succeeded, and becomes a dead letter when one has not.`,
+    { max: limits.afterMax, isOptional: true },
+  ),
   lane: text(
     "Limits, rates and fair shares apply to the tasks of the queue with the same lane, such as one customer.",
     isOptional,
@@ -321,6 +326,10 @@ export const work = endpoints({
       "batch_not_found",
       "batch_sealed",
       "batch_full",
+      "after_unknown",
+      "after_failed",
+      "after_waits",
+      "after_full",
       "cost_above_burst",
       "placement_conflict",
       "payload_too_large",

@@ -72,6 +72,8 @@ export interface CreateTask {
   delayMs: WireUint64;
   /** The open batch that the task becomes a member of; empty for none. */
   batchId: string;
+  /** Tasks that have to succeed before this one can be claimed. */
+  after: string[];
   /** Limits, rates and fair shares apply to the tasks of the queue with the same lane; empty for none. */
   lane: string;
   /** Units of rates and fair shares that the task takes; zero for one. */
@@ -102,6 +104,7 @@ export function newCreateTask(): CreateTask {
     uniqueMaxWait: "",
     delayMs: 0,
     batchId: "",
+    after: [],
     lane: "",
     cost: 0,
   };
@@ -130,6 +133,7 @@ export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
   writer.stringField(866, message.uniqueMaxWait);
   writer.uint64Field(872, message.delayMs);
   writer.stringField(962, message.batchId);
+  for (const each of message.after) writer.stringMember(970, each);
   writer.stringField(1042, message.lane);
   writer.int32Field(1048, message.cost);
 }
@@ -205,6 +209,10 @@ export function readCreateTask(reader: WireReader): CreateTask {
         break;
       case 962:
         message.batchId = reader.string();
+        break;
+      case 970:
+        reader.countElement();
+        message.after.push(reader.string());
         break;
       case 1042:
         message.lane = reader.string();

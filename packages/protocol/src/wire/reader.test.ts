@@ -53,6 +53,7 @@ test("every event that is cut off is refused, wherever it is cut", () => {
       uniqueFor: "5m",
       uniqueMaxWait: "",
       batchId: "b",
+      after: ["a1", "a2"],
       lane: "é",
       cost: 3,
       runAtMs: -1234,

@@ -75,7 +75,7 @@ const failureCharsMax = 200;
 type Part = "pending" | keyof BatchEnd;
 
 /** What a member counts as. */
-function partOf(task: Task): Part {
+export function partOf(task: Task): Part {
   const { place } = task;
   if (isFailure(task)) return "failed";
   if (place.in !== "done") return "pending";

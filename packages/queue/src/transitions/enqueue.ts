@@ -35,6 +35,8 @@ export interface NewTask {
   readonly unique?: UniqueRequest | undefined;
   /** The batch that it becomes a member of. */
   readonly batchId?: string | undefined;
+  /** Tasks that have to succeed before it can be claimed. */
+  readonly after?: readonly TaskId[] | undefined;
   /** Empty or left out for no lane. */
   readonly lane?: string | undefined;
   /** Units; 0 or left out for 1. */

@@ -30,6 +30,7 @@ import {
   allFailureCountsPrefix,
   allTriagePrefix,
   allUndeliveredPrefix,
+  batchAwaitsPrefix,
   batchDuePrefix,
   batchesPrefix,
   batchStateKey,
@@ -87,7 +88,7 @@ const ofAllShardsPrefixes = [
   lanesPrefix,
   lanePoliciesPrefix,
 ];
-const batchPrefixes = [batchesPrefix, batchStatePrefix, batchDuePrefix];
+const batchPrefixes = [batchesPrefix, batchStatePrefix, batchAwaitsPrefix, batchDuePrefix];
 const schedulePrefixes = [schedulesPrefix, scheduleStatePrefix];
 const derivedPrefixes = [
   countsPrefix,

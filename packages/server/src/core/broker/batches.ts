@@ -20,8 +20,10 @@ import {
   failedCallback,
   followCallback,
   heldAgain,
+  isFailure,
   isUnfinished,
   newBatchState,
+  partOf,
   type Retention,
   releasedCallback,
   statusOf,
@@ -35,12 +37,15 @@ import {
   type BatchOf,
   type BatchOptions,
   type BatchRecord,
+  batchOfAfter,
   dueWrites,
+  removalsOfAwaited,
   removalsOfBatch,
   type ShownBatch,
   type ShownMember,
   writeOfBatch,
   writeOfBatchState,
+  writesOfAwaited,
 } from "../records/batch-record.ts";
 import type { RecordWrite, Store } from "../store/store.ts";
 
@@ -54,6 +59,7 @@ export type ChangedBatch =
   | { readonly ok: false; readonly code: "batch_not_found" | "batch_over" };
 
 export type MemberRefusal = "batch_not_found" | "batch_sealed" | "batch_full";
+export type AfterRefusal = "after_unknown" | "after_failed" | "after_waits" | "after_full";
 
 export interface WantedBatches {
   readonly tenantId: TenantId;
@@ -110,6 +116,13 @@ export function isOfBatch({ before, after }: Change): boolean {
   return (after ?? before)?.batch !== undefined;
 }
 
+export interface Followed {
+  readonly changes: readonly Change[];
+  readonly writes: readonly RecordWrite[];
+  /** Batches that wait for other tasks no more. */
+  readonly over: readonly Entry[];
+}
+
 export class Batches {
   /** Called with the moment at which a batch expires or has something left to do. */
   onDue: (dueMs: number) => void = () => {};
@@ -124,6 +137,8 @@ export class Batches {
   };
   readonly #parts: BatchesParts;
   readonly #cache: Map<string, Entry> = new Map();
+  /** Tasks without a batch, and the batches that wait for them: those of tasks with `after`. */
+  readonly #awaited: Map<TaskId, BatchOf[]> = new Map();
   /** How far the members of a batch were looked at; begins again after a restart. */
   readonly #lookedTo: Map<string, string> = new Map();
 
@@ -135,6 +150,67 @@ export class Batches {
   forget(): void {
     this.#cache.clear();
     this.#lookedTo.clear();
+  }
+
+  /** Reads which tasks others wait for. All else is read when it is needed. */
+  async recover(): Promise<void> {
+    this.forget();
+    this.#awaited.clear();
+    for await (const { taskId, of } of this.#parts.store.awaited()) this.#await(taskId, of);
+  }
+
+  #await(id: TaskId, of: BatchOf): void {
+    const known = this.#awaited.get(id);
+    if (known === undefined) this.#awaited.set(id, [of]);
+    else known.push(of);
+  }
+
+  /** Whether others wait for one of the tasks. */
+  awaits(changes: readonly Change[]): boolean {
+    if (this.#awaited.size === 0) return false;
+    return changes.some(({ after }) => after !== undefined && this.#awaited.has(after.id));
+  }
+
+  /** Why a task cannot wait for these; undefined when it can. */
+  refusalOfAfter(tenantId: TenantId, ids: readonly TaskId[]): AfterRefusal | undefined {
+    for (const id of ids) {
+      const task = this.#parts.store.task(id);
+      if (task?.tenantId !== tenantId) return "after_unknown";
+      // Without chains, the end of a task changes only those that wait for it, however many tasks there are.
+      if (task.place.in === "held") return "after_waits";
+      const part = partOf(task);
+      if (part === "failed" || part === "cancelled") return "after_failed";
+      if ((this.#awaited.get(id)?.length ?? 0) >= limits.afterWaitersMax) return "after_full";
+    }
+    return undefined;
+  }
+
+  /** Makes a held task the callback of a batch of its own; returns what is written with the task. */
+  waitFor(callback: Task, after: readonly TaskId[]): { of: BatchOf; writes: RecordWrite[] } {
+    const { id: callbackId, tenantId, command, createdMs } = callback;
+    const of = { tenantId, id: batchOfAfter(callbackId) };
+    const record: BatchRecord = {
+      ...{ callbackId, command, createdMs, after },
+      ...{ on: "success", failFast: false, openUntilMs: 0, asked: "" },
+    };
+    let state: BatchState = { ...newBatchState, phase: "sealed" };
+    for (const id of after) {
+      state = countMember(record, state, undefined, this.#parts.store.task(id));
+      this.#await(id, of);
+    }
+    this.#keep({ ...of, record, state, writtenPhase: undefined, dueMs: undefined });
+    return { of, writes: [writeOfBatch(of, record), ...writesOfAwaited(of, after)] };
+  }
+
+  /** What waited for other tasks waits no more. */
+  #stopWaiting({ tenantId, id, record }: Entry): void {
+    for (const task of record.after) {
+      const left = this.#awaited
+        .get(task)
+        ?.filter((of) => of.id !== id || of.tenantId !== tenantId);
+      if (left === undefined || left.length === 0) this.#awaited.delete(task);
+      else this.#awaited.set(task, left);
+    }
   }
 
   /** Why the batch takes no more members; undefined when it does. */
@@ -168,6 +244,7 @@ export class Batches {
       createdMs,
       openUntilMs: createdMs + options.openSeconds * 1000,
       asked,
+      after: [],
     };
     const entry: Entry = {
       ...of,
@@ -194,8 +271,12 @@ export class Batches {
   /** Members with their results, in the order of their ids; undefined without the batch. */
   async members(of: BatchOf, wanted: WantedMembers): Promise<FoundMembers | undefined> {
     const { store } = this.#parts;
-    if (this.#find(of) === undefined) return undefined;
-    const ids = await store.membersOfBatch(of, wanted);
+    const entry = this.#find(of);
+    if (entry === undefined) return undefined;
+    const ids =
+      entry.record.after.length === 0
+        ? await store.membersOfBatch(of, wanted)
+        : this.#pageOfAfter(entry.record.after, wanted);
     // What a full disk undoes is read as it was before.
     await Promise.all(ids.map((each) => store.whenDurable(each)?.catch(() => {})));
     await store.readAhead(ids);
@@ -217,6 +298,14 @@ export class Batches {
       ];
     });
     return { members, next: ids.length === wanted.limit ? ids.at(-1) : undefined };
+  }
+
+  #pageOfAfter(ids: readonly TaskId[], { after, limit, failed }: WantedMembers): TaskId[] {
+    const isWanted = (id: TaskId): boolean => {
+      const task = failed ? this.#parts.store.task(id) : undefined;
+      return id > after && (!failed || (task !== undefined && isFailure(task)));
+    };
+    return ids.filter(isWanted).sort().slice(0, limit);
   }
 
   /** No more members; the callback is released now when all have ended. */
@@ -278,23 +367,12 @@ export class Batches {
    * Follows changes of tasks before they are written. Returns what has to be written with them: the callbacks of
    * batches that end with them, and the states.
    */
-  follow(
-    given: readonly Change[],
-    touched: readonly BatchOf[],
-  ): { readonly changes: readonly Change[]; readonly writes: readonly RecordWrite[] } {
+  follow(given: readonly Change[], touched: readonly BatchOf[]): Followed {
     const changes = [...given];
     const entries = new Set(touched.flatMap((of) => this.#find(of) ?? []));
-    const again = new Set<Entry>();
-    for (const change of given) {
-      const entry = this.#entryOf(change);
-      if (entry === undefined) continue;
-      const state = this.#count(entry, change);
-      if (state === entry.state) continue;
-      if (entry.state.phase === "failed" && state.phase === "sealed") again.add(entry);
-      entry.state = state;
-      entries.add(entry);
-    }
+    const again = this.#countAll(given, entries);
     const writes: RecordWrite[] = [];
+    const over: Entry[] = [];
     for (const entry of entries) {
       if (again.has(entry)) this.#holdAgain(entry, changes);
       this.#decide(entry, changes);
@@ -302,18 +380,48 @@ export class Batches {
       if (phase !== entry.writtenPhase) this.became[phase] += 1;
       entry.writtenPhase = phase;
       writes.push(writeOfBatchState(entry, entry.state), ...this.#plan(entry));
+      if (entry.record.after.length === 0 || !isSettled(entry.state)) continue;
+      over.push(entry);
+      writes.push(...removalsOfAwaited(entry, entry.record.after));
     }
-    return { changes, writes };
+    return { changes, writes, over };
   }
 
-  #entryOf({ before, after }: Change): Entry | undefined {
-    const { tenantId, batch } = (after ?? before) as Task;
-    return batch === undefined ? undefined : this.#find({ tenantId, id: batch.id });
+  /** Adds the batches that changed; returns those whose callbacks are held again. */
+  #countAll(given: readonly Change[], entries: Set<Entry>): ReadonlySet<Entry> {
+    const again = new Set<Entry>();
+    for (const change of given) {
+      for (const entry of this.#entriesOf(change)) {
+        const state = this.#count(entry, change);
+        if (state === entry.state) continue;
+        if (entry.state.phase === "failed" && state.phase === "sealed") again.add(entry);
+        entry.state = state;
+        entries.add(entry);
+      }
+    }
+    return again;
+  }
+
+  /** After the changes of `follow` were written. */
+  written({ over }: Followed): void {
+    for (const entry of over) this.#stopWaiting(entry);
+  }
+
+  #entriesOf({ before, after }: Change): Entry[] {
+    const { id, tenantId, batch } = (after ?? before) as Task;
+    const own = batch && this.#find({ tenantId, id: batch.id });
+    const entries = own === undefined ? [] : [own];
+    for (const of of this.#awaited.get(id) ?? []) {
+      const entry = this.#find(of);
+      if (entry !== undefined) entries.push(entry);
+    }
+    return entries;
   }
 
   #count({ record, state }: Entry, { before, after }: Change): BatchState {
-    const isCallback = (after ?? before)?.batch?.isCallback;
-    if (isCallback !== true) return countMember(record, state, before, after);
+    if ((after ?? before)?.id !== record.callbackId) {
+      return countMember(record, state, before, after);
+    }
     return before === undefined ? state : followCallback(state, before, after, this.#nowMs);
   }
 
@@ -398,7 +506,10 @@ export class Batches {
     }
     this.#looked(entry, undefined);
     this.#cache.delete(nameOf(entry));
-    await store.commitRecords([...removalsOfBatch(entry), ...dueWrites(entry, 0, undefined)]).done;
+    const { after } = entry.record;
+    const removals = [...removalsOfBatch(entry), ...removalsOfAwaited(entry, after)];
+    this.#stopWaiting(entry);
+    await store.commitRecords([...removals, ...dueWrites(entry, 0, undefined)]).done;
   }
 
   #nextPiece(entry: Entry): Promise<readonly TaskId[]> {
@@ -463,6 +574,11 @@ function dueMsOf({ record, state }: Pick<Entry, "record" | "state">): number | u
   const { phase, chore, pending } = state;
   if (chore === "cancel" || (chore === "delete" && pending === 0)) return 0;
   return phase === "open" ? record.openUntilMs : undefined;
+}
+
+/** Whether nothing that happens to a member can change the callback or the counts any more. */
+function isSettled({ phase, pending, failed }: BatchState): boolean {
+  return (phase === "released" || phase === "cancelled") && pending + failed === 0;
 }
 
 function nameOf({ tenantId, id }: BatchOf): string {

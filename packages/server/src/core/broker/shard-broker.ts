@@ -68,7 +68,7 @@ import {
 } from "../backup/backups.ts";
 import type { Clock } from "../clock.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
-import type { BatchOf, BatchOptions } from "../records/batch-record.ts";
+import { type BatchOf, type BatchOptions, batchOfAfter } from "../records/batch-record.ts";
 import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
 import { areEmpty, type LaneLimits, type LaneName, writeOfLimits } from "../records/lane-policy.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../records/pause-record.ts";
@@ -297,25 +297,27 @@ export class ShardBroker implements Broker {
     const unique = input.unique && this.#decideUnique(input, input.unique);
     if (unique !== undefined && !isNew(unique))
       return this.#settleUnique(input, unique, { waiter, item });
-    const refused = this.#refusalOfBatch(input) ?? this.#overQuota(input);
+    const refused = this.#refusalOf(input);
     if (refused !== undefined) return refused;
     const topic = this.#topicOf(input);
     const priority = topic && allowedPriority(topic, input.priority);
     if (typeof priority === "object") return priority;
-    const burst = this.#burstOf(input);
-    const { cost = 1 } = input;
-    if (cost > burst) return { code: "cost_above_burst", cost, burst };
+    const tooExpensive = this.#refusalOfCost(input);
+    if (tooExpensive !== undefined) return tooExpensive;
     const { clock, ids } = this.#options;
     const nowMs = clock.nowMs();
     const keepsPayload = isShort(input.payload);
-    const task = enqueue(unique === undefined ? input : notBefore(input, unique.notBeforeMs), {
-      id: ids.next(nowMs),
+    const id = ids.next(nowMs);
+    const { after } = input;
+    const task = enqueue(notBefore(input, unique?.notBeforeMs), {
+      id,
       nowMs,
       seq: this.#nextSequence(),
       keepsPayload,
       maxAttemptsDefault: topic?.policy.maxAttempts ?? this.#options.maxAttemptsDefault,
       priority,
       isHeld: unique?.isHeld,
+      callbackOf: after && batchOfAfter(id),
     });
     const change: Change = {
       before: undefined,
@@ -328,14 +330,44 @@ export class ShardBroker implements Broker {
       // A task behind so many others is claimed too late to be worth keeping in memory.
       keep: this.#index.queueOf(task).ready(task.priority) < nearMax,
     };
-    const changes = unique === undefined ? [change] : this.#createdWith(unique, change);
-    this.#apply(changes, waiter, { task, replayed: false, deduplicated: false }, item);
+    const answer = { task, replayed: false, deduplicated: false };
+    if (after !== undefined) this.#applyWaiting(change, after, { waiter, answer, item });
+    else this.#apply(this.#createdWith(unique, change), waiter, answer, item);
     return undefined;
+  }
+
+  /** Creates a task that waits for others. */
+  #applyWaiting(
+    change: Change,
+    after: readonly TaskId[],
+    pending: {
+      readonly waiter: Waiter<Enqueued>;
+      readonly answer: Enqueued;
+      readonly item: number;
+    },
+  ): void {
+    const { of, writes } = this.batches.waitFor(change.after as Task, after);
+    this.#applyTouched([{ ...change, keep: false }], { batches: [of], writes }, pending);
+  }
+
+  #refusalOf(input: NewTask): Refused | undefined {
+    return this.#refusalOfBatch(input) ?? this.#refusalOfAfter(input) ?? this.#overQuota(input);
+  }
+
+  #refusalOfCost(input: NewTask): Refused | undefined {
+    const burst = this.#burstOf(input);
+    const { cost = 1 } = input;
+    return cost > burst ? { code: "cost_above_burst", cost, burst } : undefined;
   }
 
   #refusalOfBatch({ tenantId, batchId: id }: NewTask): Refused | undefined {
     if (id === undefined) return undefined;
     const code = unlessDamaged(() => this.batches.refusalOf({ tenantId, id }));
+    return code === undefined || code instanceof FaultError ? code : { code };
+  }
+
+  #refusalOfAfter({ tenantId, after }: NewTask): Refused | undefined {
+    const code = after && unlessDamaged(() => this.batches.refusalOfAfter(tenantId, after));
     return code === undefined || code instanceof FaultError ? code : { code };
   }
 
@@ -347,9 +379,11 @@ export class ShardBroker implements Broker {
   }
 
   #createdWith(
-    { isHeld, cancels }: Extract<UniqueDecision, { readonly do: "create" }>,
+    unique: Extract<UniqueDecision, { readonly do: "create" }> | undefined,
     change: Change,
   ): Change[] {
+    if (unique === undefined) return [change];
+    const { isHeld, cancels } = unique;
     this.uniqueRequests[isHeld ? "queued" : "created"] += 1;
     return [...this.#cancelled(cancels), change];
   }
@@ -1028,7 +1062,7 @@ export class ShardBroker implements Broker {
 
   async #recover(): Promise<void> {
     this.claims.restart();
-    this.batches.forget();
+    await this.batches.recover();
     this.#sequence = Math.max(this.#sequence, await this.#index.recover(this.store));
     await this.webhooks.recover();
     await this.schedules.recover();
@@ -1216,7 +1250,8 @@ export class ShardBroker implements Broker {
     item = 0,
   ): void {
     const isScheduled = this.schedules.size > 0 && changes.some(isOfSchedule);
-    if (!isScheduled && !changes.some(isOfUnique) && !changes.some(isOfBatch)) {
+    const isBatched = changes.some(isOfBatch) || this.batches.awaits(changes);
+    if (!isScheduled && !isBatched && !changes.some(isOfUnique)) {
       const group = this.store.commit(changes, this.#laneWrites(changes));
       this.#commit(group, changes, { waiter, answer, item });
       return;
@@ -1244,6 +1279,7 @@ export class ShardBroker implements Broker {
       this.batches.forget();
       throw error;
     }
+    this.batches.written(batched);
     this.#commit(group, batched.changes, pending);
     const { reports } = scheduled;
     if (reports.length === 0) return;
@@ -1414,7 +1450,7 @@ function isNew(
 }
 
 /** The request with a time that is not before another one. */
-function notBefore(input: NewTask, ms: number): NewTask {
+function notBefore(input: NewTask, ms = 0): NewTask {
   return ms === 0 ? input : { ...input, visibleMs: Math.max(input.visibleMs ?? 0, ms) };
 }
 

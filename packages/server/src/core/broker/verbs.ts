@@ -6,11 +6,11 @@
 import type { FaultError } from "@codeq/engine";
 import type { Owner, Result, Task, TaskId, TenantId } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
-import type { MemberRefusal } from "./batches.ts";
+import type { AfterRefusal, MemberRefusal } from "./batches.ts";
 
 /** Why a verb was not carried out: the rules refused it, or the storage accepts no writes. */
 export type Refused =
-  | { readonly code: TaskRefusal | MemberRefusal }
+  | { readonly code: TaskRefusal | MemberRefusal | AfterRefusal }
   | KeyReused
   | { readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
   | NotAllowedPriority

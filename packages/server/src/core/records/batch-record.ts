@@ -9,7 +9,7 @@ import {
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
-import { batchDueKey, batchInDue, batchKey, batchStateKey } from "../store/keys.ts";
+import { batchAwaitsKey, batchDueKey, batchInDue, batchKey, batchStateKey } from "../store/keys.ts";
 import { fieldsOf, parseRecord, rowOf } from "../store/row-of.ts";
 import type { RecordWrite } from "../store/store.ts";
 
@@ -24,6 +24,8 @@ export interface BatchOf {
 }
 
 export interface BatchRecord extends BatchSpec {
+  /** Tasks without a batch that take the place of members: the batch is that of a task with `after`. */
+  readonly after: readonly TaskId[];
   /** Of the callback. */
   readonly command: string;
   readonly createdMs: number;
@@ -34,9 +36,16 @@ export interface BatchRecord extends BatchSpec {
 /** The batch of a name in the index of moments. */
 export const batchNamed: (name: string) => BatchOf = batchInDue;
 
-/** The key whose shard a batch and its tasks are in. */
-export function homeOfBatch(id: string): string {
-  return `batch/${id}`;
+const ofAfter = /^after:([0-9a-f-]{36})$/;
+
+/** The batch of a task that waits for others with `after`. */
+export function batchOfAfter(id: TaskId): string {
+  return `after:${id}`;
+}
+
+/** The task that waits for others; undefined for other batches. */
+export function taskOfAfter(batchId: string): TaskId | undefined {
+  return ofAfter.exec(batchId)?.[1] as TaskId | undefined;
 }
 
 const row = rowOf({
@@ -44,6 +53,7 @@ const row = rowOf({
   ...fieldsOf(api.Batch, "command"),
   openUntil: api.instant(),
   asked: api.text(),
+  after: api.list(api.text(), "", { none: [] }),
 });
 
 export function writeOfBatch({ tenantId, id }: BatchOf, record: BatchRecord): RecordWrite {
@@ -53,11 +63,22 @@ export function writeOfBatch({ tenantId, id }: BatchOf, record: BatchRecord): Re
 /** Undefined when the text is not a valid record. */
 export function decodeBatch(text: string): BatchRecord | undefined {
   const read = row.decode(text);
-  return read && { ...read, callbackId: read.callbackId as TaskId };
+  if (read === undefined) return undefined;
+  const { callbackId, after } = read;
+  return { ...read, callbackId: callbackId as TaskId, after: after as TaskId[] };
 }
 
 export function removalsOfBatch({ tenantId, id }: BatchOf): RecordWrite[] {
   return [remove(batchKey(tenantId, id)), remove(batchStateKey(tenantId, id))];
+}
+
+/** The tasks that a task with `after` waits for, to be found at their end. */
+export function writesOfAwaited(of: BatchOf, after: readonly TaskId[]): RecordWrite[] {
+  return after.map((each) => put(batchAwaitsKey(each, of.tenantId, of.id), ""));
+}
+
+export function removalsOfAwaited(of: BatchOf, after: readonly TaskId[]): RecordWrite[] {
+  return after.map((each) => remove(batchAwaitsKey(each, of.tenantId, of.id)));
 }
 
 export function writeOfBatchState({ tenantId, id }: BatchOf, state: BatchState): RecordWrite {

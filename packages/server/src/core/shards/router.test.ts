@@ -320,6 +320,27 @@ test("a queue with the placement one has its tasks in one shard, whose limit no 
   assert.equal(refused.code, "placement_conflict");
 });
 
+test("a task is in the shard of the tasks of its after, which have to be in one", async () => {
+  await using world = await ShardedWorld.open(3, localWay);
+  const { broker } = world;
+  const ids: TaskId[] = [];
+  for (const lane of ["a", "b", "c", "d", "e"]) ids.push((await enqueue(broker, { lane })).id);
+  const [first] = ids as [TaskId];
+  const other = ids.find((id) => shardOf(id, 3) !== shardOf(first, 3)) as TaskId;
+  const { id } = await enqueue(broker, { after: [first] });
+  assert.equal(shardOf(id, 3), shardOf(first, 3));
+  const of = { tenantId: acme, id: `after:${id}` };
+  assert.equal((await world.done(Promise.resolve(broker.batches.get(of))))?.total, 1);
+  const isRefused = async (fields: object): Promise<void> => {
+    const refused = create(broker, fields);
+    await settle(20);
+    assert.equal(refused.code, "placement_conflict");
+  };
+  await isRefused({ after: [first, other] });
+  const lanes = ["a", "b", "c", "d", "e"];
+  await isRefused({ after: [first], lane: lanes[ids.indexOf(other)] });
+});
+
 test("a queue with the placement one is placed again after a shard and the router forgot it", async () => {
   await using world = await ShardedWorld.open(3, localWay);
   const { broker } = world;

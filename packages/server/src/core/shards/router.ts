@@ -47,7 +47,6 @@ import type {
 } from "../broker/verbs.ts";
 import type { EndpointChange } from "../broker/webhooks.ts";
 import type { Clock } from "../clock.ts";
-import { homeOfBatch } from "../records/batch-record.ts";
 import type { SecretsChange } from "../records/signing-record.ts";
 import type { TopicPolicy } from "../records/topic-record.ts";
 import { withOthers } from "../search/explain.ts";
@@ -65,7 +64,7 @@ import type { ShardLink } from "./link.ts";
 import { type EnqueueWaiter, RemoteShard, type ShardNotes } from "./remote-shard.ts";
 import { RoutedClaims } from "./routed-claims.ts";
 import { ShardGroup } from "./shard-group.ts";
-import { homeOf, shardOfKey } from "./shard-of.ts";
+import { homeOf, shardOf, shardOfBatch, shardOfKey } from "./shard-of.ts";
 import { SharedUsage } from "./shared-usage.ts";
 import { calls, type EnqueueMode } from "./wire.ts";
 
@@ -224,13 +223,11 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
     const { tenantId, idempotencyKey } = input;
     const exceeded = this.exceededByTask(input);
     const isPlaced = this.#claims.queues.isPlaced(tenantId, input.command);
-    if (input.batchId !== undefined && (isPlaced || (input.lane ?? "") !== "")) {
+    const shard = this.#shardFor(input, isPlaced);
+    if (shard === undefined) {
       waiter.refused({ code: "placement_conflict" }, item);
       return;
     }
-    const home = input.batchId === undefined ? homeOf(input, isPlaced) : homeOfBatch(input.batchId);
-    const shard =
-      home === "" ? this.#nextShard() : shardOfKey(tenantId, home, this.#group.all.length);
     if (idempotencyKey === "" && input.unique === undefined) {
       if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
       // Only tasks with a key are looked for in other shards.
@@ -239,6 +236,23 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
     }
     const keyed = new KeyedEnqueue(this, { input, shard, waiter });
     this.enqueueAt(shard, input, keyed, item, exceeded && { kind: "exceeded", exceeded });
+  }
+
+  /** Undefined when what has to be in one shard with the task is in several. */
+  #shardFor(input: NewTask, isPlaced: boolean): number | undefined {
+    const { tenantId, batchId, lane = "", after = [] } = input;
+    const count = this.#group.all.length;
+    if (batchId !== undefined) {
+      return isPlaced || lane !== "" ? undefined : shardOfBatch({ tenantId, id: batchId }, count);
+    }
+    const home = homeOf(input, isPlaced);
+    const [first, ...others] = new Set(after.map((id) => shardOf(id, count)));
+    if (first === undefined) {
+      return home === "" ? this.#nextShard() : shardOfKey(tenantId, home, count);
+    }
+    const isBound = isPlaced || lane !== "";
+    const isApart = others.length > 0 || (isBound && shardOfKey(tenantId, home, count) !== first);
+    return isApart ? undefined : first;
   }
 
   exceededByTask({ tenantId, payloadBytes }: NewTask): Exceeded | undefined {

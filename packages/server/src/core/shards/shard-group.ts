@@ -6,10 +6,10 @@ import { type EngineState, FaultError } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { ShardState } from "../broker/broker.ts";
 import type { AnyRow } from "../broker/routing.ts";
-import { type BatchOf, homeOfBatch } from "../records/batch-record.ts";
+import type { BatchOf } from "../records/batch-record.ts";
 import { homeOfSchedule, type ScheduleOf } from "../records/schedule-record.ts";
 import type { AskedName, RemoteShard } from "./remote-shard.ts";
-import { shardOf, shardOfKey } from "./shard-of.ts";
+import { shardOf, shardOfBatch, shardOfKey } from "./shard-of.ts";
 
 /** A shard that is closed has no leader at the moment. */
 const faultCodes = {
@@ -95,9 +95,8 @@ export class ShardGroup {
         return ask(this.all[shard] as RemoteShard);
       }
       case "batch": {
-        const [{ tenantId, id }] = given as readonly [BatchOf];
-        const shard = shardOfKey(tenantId, homeOfBatch(id), this.all.length);
-        return ask(this.all[shard] as RemoteShard);
+        const [of] = given as readonly [BatchOf];
+        return ask(this.all[shardOfBatch(of, this.all.length)] as RemoteShard);
       }
       case "tasks": {
         const [tenantId, ids] = given as readonly [TenantId, readonly TaskId[]];

@@ -9,6 +9,7 @@ import {
   type TenantId,
   type UniqueRequest,
 } from "@codeq/queue";
+import { type BatchOf, taskOfAfter } from "../records/batch-record.ts";
 import type { DrawId } from "../task-ids.ts";
 
 const word = 2 ** 32;
@@ -58,6 +59,12 @@ export function shardOfKey(tenantId: TenantId, key: string, count: number): numb
   add(hash, 0);
   addText(hash, key.toWellFormed());
   return modulo(hash, count);
+}
+
+/** The shard that a batch and its tasks are in. */
+export function shardOfBatch({ tenantId, id }: BatchOf, count: number): number {
+  const after = taskOfAfter(id);
+  return after === undefined ? shardOfKey(tenantId, `batch/${id}`, count) : shardOf(after, count);
 }
 
 /**

@@ -116,6 +116,7 @@ test("new tasks come out as they went in", () => {
         maxWaitMs: 2,
       }),
       batchId: fc.option(text, { nil: undefined }),
+      after: fc.option(fc.array(text) as fc.Arbitrary<TaskId[]>, { nil: undefined }),
       lane: fc.option(text, { nil: undefined }),
       cost: fc.option(whole, { nil: undefined }),
     },

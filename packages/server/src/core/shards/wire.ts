@@ -162,6 +162,7 @@ export const calls = numbered(1, {
       batchId: optional(text),
       lane: optional(text),
       cost: optional(number),
+      after: optional(json<readonly TaskId[]>()),
     }),
     mode: optional(json<EnqueueMode>()),
   }),

@@ -42,6 +42,7 @@
  *   codeq/batch-state/<tenant>/<id>                         its phase, and how many members have ended
  *   codeq/batch-members/<tenant>/<id>/<task>                a member of it
  *   codeq/batch-failed/<tenant>/<id>/<task>                 a member of it that failed
+ *   codeq/batch-awaits/<task>/<batch>                       a task without a batch that it waits for
  *   codeq/batch-due/<ms>/<batch>                            when it expires, or has something left to do
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     about when an API key was last used
@@ -280,6 +281,7 @@ export const batchesPrefix = "codeq/batches/";
 export const batchStatePrefix = "codeq/batch-state/";
 export const batchMembersPrefix = "codeq/batch-members/";
 export const batchFailedPrefix = "codeq/batch-failed/";
+export const batchAwaitsPrefix = "codeq/batch-awaits/";
 export const batchDuePrefix = "codeq/batch-due/";
 export const batchesOf = (tenant: TenantId): string => `${batchesPrefix}${tenant || "_"}/`;
 export const batchKey = (tenant: TenantId, id: string): string => batchesOf(tenant) + id;
@@ -289,6 +291,8 @@ export const membersOfBatch = (tenant: TenantId, id: string): string =>
   `${batchMembersPrefix}${tenant || "_"}/${id}/`;
 export const failedOfBatch = (tenant: TenantId, id: string): string =>
   `${batchFailedPrefix}${tenant || "_"}/${id}/`;
+export const batchAwaitsKey = (task: TaskId, tenant: TenantId, id: string): string =>
+  `${batchAwaitsPrefix}${task}/${tenant || "_"}${slash}${id}`;
 /** The name of a batch behind its time has no slash, like the id of a task. */
 export const batchDueKey = (ms: number, tenant: TenantId, id: string): string =>
   `${batchDuePrefix}${sortable(ms)}/${tenant || "_"}${slash}${id}`;

@@ -87,8 +87,10 @@ import { decodeUnique, type UniqueName } from "../records/unique-record.ts";
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import {
   allPendingPrefix,
+  batchAwaitsPrefix,
   batchDuePrefix,
   batchesOf,
+  batchInDue,
   batchKey,
   batchStateKey,
   countsKey,
@@ -856,6 +858,14 @@ export class Store implements AsyncDisposable {
     const prefix = (wanted.failed ? failedOfBatch : membersOfBatch)(tenantId, id);
     const range = { after: prefix + wanted.after, before: endOf(prefix) };
     return (await this.#engine.scanKeys(range, wanted.limit)).map(idOf);
+  }
+
+  /** The tasks without a batch that batches wait for. */
+  async *awaited(): AsyncGenerator<{ readonly taskId: TaskId; readonly of: BatchOf }> {
+    for await (const [key] of this.#scan(batchAwaitsPrefix)) {
+      const [taskId = "", name = ""] = key.slice(batchAwaitsPrefix.length).split("/");
+      yield { taskId: taskId as TaskId, of: batchInDue(name) };
+    }
   }
 
   /** Batches that expire or have something left to do no later than a moment, by name, behind a position. */

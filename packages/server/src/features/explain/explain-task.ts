@@ -4,6 +4,7 @@
  */
 import { api, type KeptOf, type TaskExplanation } from "@codeq/protocol/api";
 import { laneOf, queueOf, type Task, type TaskId } from "@codeq/queue";
+import { taskOfAfter } from "../../core/records/batch-record.ts";
 import type { QueuePause } from "../../core/records/pause-record.ts";
 import {
   asksFor,
@@ -103,6 +104,9 @@ function replacedOf({ unique }: Task): string {
 function whyHeld({ batch }: Explained): string {
   if (batch === undefined) return "it waits for the end of its batch, which cannot be read";
   const { id, pending, total, phase } = batch;
+  if (taskOfAfter(id) !== undefined) {
+    return `it waits for ${pending} of ${counted(total, "task")} of its 'after'`;
+  }
   const waits = `it waits for ${pending} of ${counted(total, "member")} of batch ${id}`;
   return phase === "open" ? `${waits}, and for the batch to be sealed` : waits;
 }

@@ -7,6 +7,7 @@ import {
   type NewTask,
   type Task,
   type TaskExtras,
+  type TaskId,
   type UniqueRequest,
   uniqueActions,
   uniqueWhiles,
@@ -39,6 +40,8 @@ export interface CreateTaskInput {
   readonly unique: UniqueInput | undefined;
   /** The batch that the task becomes a member of; empty for none. */
   readonly batchId: string;
+  /** Ids of tasks that have to succeed before. */
+  readonly after?: readonly string[];
   /** Empty for none. */
   readonly lane?: string | undefined;
   /** 0 for 1. */
@@ -186,6 +189,7 @@ export function create(
     extras: extrasOf(input),
     unique,
     batchId: input.batchId === "" ? undefined : input.batchId,
+    after: input.after?.length ? ([...new Set(input.after)] as TaskId[]) : undefined,
     lane: input.lane,
     cost: input.cost,
   };
@@ -194,8 +198,9 @@ export function create(
 }
 
 /** What has to be the same for the same idempotency key, beside the command. */
-function requestOf({ batchId, payload }: CreateTaskInput): string {
-  return batchId === "" ? payload : `${batchId}\0${payload}`;
+function requestOf({ batchId, after = [], payload }: CreateTaskInput): string {
+  const place = [batchId, ...after].join(" ");
+  return place === "" ? payload : `${place}\0${payload}`;
 }
 
 function problemOf(
@@ -219,15 +224,30 @@ function problemOf(
   if (!input.idempotencyKey.isWellFormed()) {
     return refusal("invalid_argument", "invalid 'idempotencyKey' (must be valid Unicode)");
   }
-  if (input.batchId !== "") {
-    if (!limits.schedulePattern.test(input.batchId)) {
-      return refusal("invalid_argument", "invalid 'batchId' (the id of a batch)");
-    }
-    if (input.unique !== undefined) return refusal("invalid_argument", noUniqueMembers);
-  }
+  const ofBatch = problemOfBatch(input) ?? problemOfAfter(input);
+  if (ofBatch !== undefined) return refusal("invalid_argument", ofBatch);
   if (!modes.includes(input.idempotencyMode)) return refusal("invalid_argument", modeRule);
   if (input.tags.length > 0 && !areTags(input.tags)) return refusal("invalid_argument", tagRule);
   return problemOfLane(input) ?? problemOfTimes(input) ?? payloadProblem(server, payloadBytes);
+}
+
+function problemOfBatch({ batchId, unique }: CreateTaskInput): string | undefined {
+  if (batchId === "") return undefined;
+  if (!limits.schedulePattern.test(batchId)) return "invalid 'batchId' (the id of a batch)";
+  return unique === undefined ? undefined : noUniqueMembers;
+}
+
+function problemOfAfter(input: CreateTaskInput): string | undefined {
+  const { after = [], batchId, unique, runAt, delaySeconds } = input;
+  if (after.length === 0) return undefined;
+  const { afterMax, taskIdPattern } = limits;
+  if (after.length > afterMax || !after.every((id) => taskIdPattern.test(id))) {
+    return `invalid 'after' (ids of 1 to ${afterMax} tasks)`;
+  }
+  if (batchId !== "") return "a member of a batch cannot have 'after'; add it when they have ended";
+  if (unique !== undefined) return "a task with 'after' cannot have a unique key";
+  const hasTime = runAt !== "" || delaySeconds > 0;
+  return hasTime ? "a task with 'after' cannot have a time; leave out one of them" : undefined;
 }
 
 function problemOfLane({ lane = "", cost = 0 }: CreateTaskInput): Refusal | undefined {

@@ -170,7 +170,7 @@ function isPriority(asked = 0): boolean {
   return asked >= 0 && asked <= limits.priorityMax;
 }
 
-const noTags: readonly string[] = [];
+const none: readonly string[] = [];
 
 function createInput(item: KeptOf<typeof NewTask>, { headers }: HttpRequest): CreateTaskInput {
   return {
@@ -183,13 +183,14 @@ function createInput(item: KeptOf<typeof NewTask>, { headers }: HttpRequest): Cr
     idempotencyMode: headerText(headers["codeq-idempotency-mode"]),
     unique: item.unique,
     batchId: item.batchId ?? "",
+    after: item.after ?? none,
     lane: item.lane ?? "",
     cost: item.cost ?? 0,
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
     timeoutSeconds: item.timeoutSeconds ?? 0,
     ttlSeconds: item.ttlSeconds ?? 0,
-    tags: item.tags ?? noTags,
+    tags: item.tags ?? none,
     traceParent: headerText(headers["traceparent"]),
     traceState: headerText(headers["tracestate"]),
   };

@@ -272,6 +272,7 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
       idempotencyMode: task.idempotencyMode,
       unique: task.uniqueKey === "" ? undefined : uniqueIn(task),
       batchId: task.batchId,
+      after: task.after,
       lane: task.lane,
       cost: task.cost,
       runAt: task.runAtMs ?? "",
