@@ -193,9 +193,12 @@ test("limits of a lane outside of their bounds are refused", async (t) => {
   assert.equal((await ofLane(server, "GET", "?limit=0")).status, 400);
 });
 
-async function ruleOf(server: RunningServer, id: string): Promise<[string, string]> {
+async function ruleOf(
+  server: RunningServer,
+  id: string,
+): Promise<[rule: string, why: string, nextAt: string | undefined]> {
   const { json } = await server.get(`/tasks/${id}/explain`);
-  return [json.rule, json.why];
+  return [json.rule, json.why, json.nextAt];
 }
 
 test("the explanation of a task names its lane, the limit and the moment", async (t) => {
@@ -206,13 +209,18 @@ test("the explanation of a task names its lane, the limit and the moment", async
   const [first = "", second = ""] = ids;
   await claimed(server);
   const limit = await ruleOf(server, second);
-  assert.deepEqual(limit, ["lane_limit", 'its lane "ada" has 1 of 1 lease that it may have']);
+  const full = 'its lane "ada" has 1 of 1 lease that it may have';
+  assert.deepEqual(limit, ["lane_limit", full, undefined]);
   await server.ask(`/v1/codeq/tasks/${first}/nack`, {
     method: "POST",
     caller: "worker-acme",
     body: { delaySeconds: 100 },
   });
-  assert.equal((await ruleOf(server, second))[0], "lane_rate");
+  assert.deepEqual(await ruleOf(server, second), [
+    "lane_rate",
+    'its lane "ada" has the units for its next task at 2026-01-02T03:04:15.120Z',
+    "2026-01-02T03:04:15.12Z",
+  ]);
   await server.clock.advance(10_100);
   await claimed(server);
   await server.ask(`/v1/codeq/tasks/${second}/nack`, {
@@ -220,9 +228,15 @@ test("the explanation of a task names its lane, the limit and the moment", async
     caller: "worker-acme",
     body: { holdSeconds: 60 },
   });
-  assert.equal((await ruleOf(server, second))[0], "lane_held");
-  await ofLane(server, "POST", "/ada/pause");
-  assert.equal((await ruleOf(server, second))[0], "lane_paused");
+  assert.deepEqual(await ruleOf(server, second), [
+    "lane_held",
+    'its lane "ada" is held until 2026-01-02T03:05:15.220Z',
+    "2026-01-02T03:05:15.22Z",
+  ]);
+  await ofLane(server, "POST", "/ada/pause", { reason: "abuse" });
+  const [rule, why] = await ruleOf(server, second);
+  assert.equal(rule, "lane_paused");
+  assert.match(why, /^\S+ paused its lane "ada" at 2026-01-02T03:04:15.220Z: abuse$/);
 });
 
 test("tasks of a lane are found by it", async (t) => {
@@ -317,4 +331,49 @@ test("with several shards, maxConsumers of a queue with the placement one is exa
   assert.equal(gone.status, 409);
   const batch = { batchId: "some" };
   assert.equal((await create(server, batch)).status, 400);
+});
+
+test("a customer that floods a queue with 100,000 tasks does not hold up 49 others", async (t) => {
+  const server = await setup(t);
+  const createMany = async (lanes: readonly string[]): Promise<void> => {
+    const tasks = lanes.map((lane) => ({ command: "render", lane }));
+    const body = { tasks };
+    const path = "/v1/codeq/tasks/batch";
+    const reply = await server.ask(path, { method: "POST", caller: "producer-acme", body });
+    assert.equal(reply.status, 200);
+  };
+  for (let n = 0; n < 100; n++) await createMany(Array.from({ length: 1000 }, () => "flood"));
+  const [tickMs, workers, ticks] = [10, 20, 300];
+  const created = new Map<string, number[]>();
+  const waits: number[] = [];
+  let floods = 0;
+  for (let tick = 0; tick < ticks; tick++) {
+    // Half of what the workers can do is for the others.
+    const others = Array.from(
+      { length: workers / 2 },
+      (_, n) => `lane-${(tick * 10 + n * 7) % 49}`,
+    );
+    await createMany(others);
+    for (const lane of others) created.set(lane, [...(created.get(lane) ?? []), tick]);
+    const got = await claimed(server, workers);
+    assert.equal(got.length, workers);
+    for (const each of got) {
+      const since = created.get(each.slice(0, each.indexOf(" ")))?.shift();
+      if (since === undefined) floods += 1;
+      else waits.push((tick - since) * tickMs);
+    }
+    const results = got.map((each) => ({
+      taskId: each.slice(each.indexOf(" ") + 1),
+      status: "COMPLETED",
+      result: {},
+    }));
+    const ended = await server.post("/tasks/batch/results", { results }, "worker-acme");
+    assert.equal(ended.status, 200, ended.text);
+    await server.clock.advance(tickMs);
+  }
+  waits.sort((a, b) => a - b);
+  const p99 = waits[Math.floor(waits.length * 0.99)] ?? Number.POSITIVE_INFINITY;
+  assert.ok(p99 < 100, `99 % of the others waited up to ${p99} ms`);
+  assert.ok(waits.length > (ticks - 5) * (workers / 2));
+  assert.ok(floods > (ticks * workers) / 3, `${floods} tasks of the flood`);
 });

@@ -75,6 +75,38 @@ test("a worker gets the trace context that the producer sent", async (t) => {
   assert.deepEqual([task.task.traceParent, task.task.traceState], [traceParent, "vendor=1"]);
 });
 
+test("a stream carries lanes and costs, holds a lane, and settles what a task took", async (t) => {
+  const server = await setup(t);
+  const rate = { units: 10, per: "10s", burst: 10 };
+  const body = { priorityTiers: [0], maxAttempts: 3, lanes: { rate } };
+  const topic = "/v1/codeq/admin/topics/render";
+  const put = { method: "PUT", caller: "admin-acme", body } as const;
+  assert.equal((await server.api.ask(topic, put)).status, 201);
+  const producer = await open(server, "producer");
+  for (const cost of [6, 4]) {
+    await producer.ask({ create: { command: "render", lane: "ada", cost } });
+  }
+  const refused = await producer.ask({ create: { command: "render", lane: "ada", cost: 11 } });
+  assert.equal(refused["createAck"].errorCode, "cost_above_burst");
+  const worker = await open(server, "worker");
+  const first = (await worker.ask({ ready: { commands: ["render"] } }))["task"].task;
+  assert.deepEqual([first.lane, first.cost], ["ada", 6]);
+  const { nackAck } = await worker.ask({ nack: { taskId: first.id, holdSeconds: 30 } });
+  assert.deepEqual([nackAck.ok, nackAck.appliedDelaySeconds], [true, 30]);
+  const unitsLeft = async (): Promise<number> => {
+    const { json } = await server.api.get("/admin/topics/render/lanes?lane=ada", "admin-acme");
+    return json.lanes[0].unitsLeft;
+  };
+  assert.equal(await unitsLeft(), 4);
+  const waiting = worker.ask({ ready: { commands: ["render"] } });
+  await server.api.clock.advance(30_000);
+  const again = (await waiting)["task"].task;
+  assert.deepEqual([again.id, again.attempts], [first.id, 0]);
+  const result = { taskId: first.id, status: "COMPLETED", resultJson: "{}", used: { count: 9 } };
+  assert.equal((await worker.ask({ result }))["resultAck"].ok, true);
+  assert.equal(await unitsLeft(), 1);
+});
+
 test("a result that is waited for comes when the task ends", async (t) => {
   const server = await setup(t);
   const producer = await open(server, "producer");
