@@ -113,7 +113,7 @@ const newTask: NewTask = {
 };
 const queues = ["work"];
 const result = { json: '{"ok":true}', artifacts: [] };
-const success: Submission = {
+export const success: Submission = {
   how: "completed",
   error: "",
   result,

@@ -119,6 +119,19 @@ test("the benchmark of batches compares the ends of members with those of other 
   assert.equal(column(stdout, "of first")[0], "1.00");
 });
 
+test("the benchmark of lanes compares queues by turns, and pickup beside a flood", async (t) => {
+  const few = ["--lanes", "0,3", "--blocked", "50", "--runnable", "5", "--slots", "4"];
+  const child = bench("lanes", ...few, "--in-flight", "4", "--seconds", "1", "--turns", "1");
+  t.after(() => child.kill());
+  const { code, stdout, stderr } = await child.exited;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(column(stdout, "lanes"), ["0", "3", "5"]);
+  assert.deepEqual(column(stdout, "blocked"), ["0", "0", "50"]);
+  for (const rate of column(stdout, "cycles/s")) assert.ok(Number(rate) > 0);
+  assert.deepEqual(column(stdout, "flood"), ["no", "yes"]);
+  for (const wait of column(stdout, "p99 ms")) assert.ok(Number(wait) > 0);
+});
+
 test("a benchmark refuses options that it does not know, and says which it has", async (t) => {
   const child = bench("streams", "--slots", "none");
   t.after(() => child.kill());
