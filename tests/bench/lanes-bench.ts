@@ -65,11 +65,11 @@ export async function lanesBench(args: readonly string[]): Promise<void> {
       for (const each of cases) await each.run(values["in-flight"], values.seconds * 1000);
     }
     const base = median(cases[0]?.rates ?? []);
-    printRow(["mode", "lanes", "blocked", "B/blocked", "cycles/s", "of first"]);
-    for (const { lanes, rates, blocked, bytes } of cases) {
+    printRow(["mode", "lanes", "blocked", "B/blocked", "cycles/s", "of first", "cpu us"]);
+    for (const { lanes, rates, blocked, bytes, cpuUs } of cases) {
       const rate = median(rates);
-      const share = (rate / base).toFixed(2);
-      printRow([mode, `${lanes}`, `${blocked}`, bytes.toFixed(0), rate.toFixed(0), share]);
+      const figures = [bytes.toFixed(0), rate.toFixed(0), (rate / base).toFixed(2)];
+      printRow([mode, `${lanes}`, `${blocked}`, ...figures, median(cpuUs).toFixed(1)]);
     }
     for (const each of cases) await each.close();
     if (slots === 0) continue;
@@ -90,6 +90,8 @@ interface Case {
   readonly bytes: number;
   /** Cycles per second of each turn. */
   readonly rates: readonly number[];
+  /** CPU time of a cycle in each turn; says more than the rate on a busy machine. */
+  readonly cpuUs: readonly number[];
   run(inFlight: number, ms: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -102,6 +104,7 @@ async function openCase(
   const { broker, engine } = await openBroker(workspace.newDirectory(), { mode, flushMiB: 6 });
   const bytes = blocked === 0 ? 0 : await block(broker, { lanes, blocked });
   const rates: number[] = [];
+  const cpuUs: number[] = [];
   let task = 0;
   const cycle = (): Promise<void> => {
     task += 1;
@@ -112,8 +115,10 @@ async function openCase(
     blocked,
     bytes,
     rates,
+    cpuUs,
     run: async (inFlight, ms) => {
       const startedAt = performance.now();
+      const cpuBefore = process.cpuUsage();
       let cycles = 0;
       await together(inFlight, async () => {
         while (performance.now() - startedAt < ms) {
@@ -122,6 +127,8 @@ async function openCase(
         }
       });
       rates.push((cycles * 1000) / (performance.now() - startedAt));
+      const { user, system } = process.cpuUsage(cpuBefore);
+      cpuUs.push((user + system) / cycles);
     },
     close: () => engine[Symbol.asyncDispose](),
   };

@@ -34,7 +34,12 @@ export function claim(
   return accept({
     ...task,
     leaseToken: task.leaseToken + 1,
-    lane: lane && { ...lane, seq: task.place.seq },
+    lane: lane && {
+      name: lane.name,
+      cost: lane.cost,
+      holds: lane.holds,
+      seq: task.place.seq,
+    },
     updatedMs: nowMs,
     place: {
       in: "leased",

@@ -1292,10 +1292,13 @@ export class ShardBroker implements Broker {
   /** What lanes have spent and until when they are held, in the log record of the changes that say so. */
   #laneWrites(changes: readonly Change[]): readonly RecordWrite[] {
     if (this.queues.lanes.isUnused) return noWrites;
-    return changes.flatMap(({ before, after }) => {
+    let all = noWrites;
+    for (const { before, after } of changes) {
       const task = (after ?? before) as Task;
-      return this.#index.queueOf(task).lanes?.writesOf(task) ?? noWrites;
-    });
+      const writes = this.#index.queueOf(task).lanes?.writesOf(task) ?? noWrites;
+      if (writes.length > 0) all = [...all, ...writes];
+    }
+    return all;
   }
 
   #followUnique(changes: readonly Change[]): ReturnType<typeof followUnique> {

@@ -86,7 +86,7 @@ export class Lane implements Timed {
   /** When its timer ends. */
   dueMs = 0;
   heapIndex = -1;
-  readonly windows: LaneWindow[] = [];
+  windows: readonly LaneWindow[] = [];
   /** Ready tasks of all windows. */
   ready = 0;
   leased = 0;

@@ -19,6 +19,7 @@ import { Allowance, Lane, RecentUnits, type Timed } from "./lane.ts";
 import { type LanePosition, LaneWindow } from "./lane-window.ts";
 import type { ShardLanes } from "./shard-lanes.ts";
 
+const noWrites: readonly RecordWrite[] = [];
 /** Removals of records in one commit. */
 const removalsMax = 1000;
 /** Lanes that are looked at for the age of the oldest task. */
@@ -126,7 +127,8 @@ export class QueueLanes {
   #window(lane: Lane, priority: number): LaneWindow {
     for (const window of lane.windows) if (window.priority === priority) return window;
     const window = new LaneWindow(lane, priority, this.#shard.entries);
-    lane.windows.push(window);
+    // Without room for more: few lanes have a second priority.
+    lane.windows = lane.windows.concat(window);
     return window;
   }
 
@@ -312,9 +314,10 @@ export class QueueLanes {
 
   /** The records of the queue and of the lane of a task, where they have changed. */
   writesOf(task: Task): readonly RecordWrite[] {
+    const lane = this.#lanes.get(laneOf(task));
+    if (!this.whole.allowance.isChanged && lane?.allowance.isChanged !== true) return noWrites;
     const writes: RecordWrite[] = [];
     this.#addWrite(writes, "", this.whole.allowance);
-    const lane = this.#lanes.get(laneOf(task));
     if (lane !== undefined) this.#addWrite(writes, lane.name, lane.allowance);
     return writes;
   }

@@ -14,7 +14,7 @@ const entriesMax = 1_048_576;
 const windowMax = 1024;
 const windowMin = 16;
 /** Lanes are looked through for those that do not matter any more when there are so many, and twice as many as before. */
-const lanesMin = 4096;
+const lanesMin = 16_384;
 
 export class ShardLanes {
   /** Called with the end of a timer that ends before all others, on the monotonic clock. */
