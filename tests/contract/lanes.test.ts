@@ -377,3 +377,63 @@ test("a customer that floods a queue with 100,000 tasks does not hold up 49 othe
   assert.ok(waits.length > (ticks - 5) * (workers / 2));
   assert.ok(floods > (ticks * workers) / 3, `${floods} tasks of the flood`);
 });
+
+test("a rate that needs longer than dates last is listed and explained", async (t) => {
+  const server = await setup(t);
+  const rate = { units: 1, per: "365d", burst: 1_000_000_000 };
+  await putTopic(server, { lanes: { rate } });
+  const cost = 1_000_000_000;
+  const ids: string[] = [];
+  for (let n = 0; n < 2; n++) ids.push((await create(server, { lane: "a", cost })).json.id);
+  assert.equal((await claimed(server)).length, 1);
+  const listed = await ofLane(server, "GET", "");
+  assert.equal(listed.status, 200, listed.text);
+  assert.match(listed.json.lanes[0].nextAt, /^9999-12-31T/);
+  const [rule, why] = await ruleOf(server, ids[1] ?? "");
+  assert.equal(rule, "lane_rate");
+  assert.match(why, /has the units for its next task at 9999-12-31T/);
+});
+
+test("lanes with unusual names are created, limited, paused and deleted by their names", async (t) => {
+  const server = await setup(t);
+  await putTopic(server, {});
+  const names = ["...", "%", "a/b", "a%2Fb", "/", "+ +", "__proto__", "constructor", "é\u{1f600}"];
+  for (const lane of [...names, "?x=1#y", "a\\b", "'\"", "a".repeat(200)]) {
+    const created = await create(server, { lane });
+    assert.deepEqual([created.status, created.json.lane], [202, lane]);
+    const path = `/${encodeURIComponent(lane)}`;
+    const put = await ofLane(server, "PUT", path, { concurrency: 1 });
+    assert.deepEqual([put.status, put.json.lane, put.json.ready], [200, lane, 1], put.text);
+    const one = await ofLane(server, "GET", `?lane=${encodeURIComponent(lane)}`);
+    assert.equal(one.json.lanes[0].lane, lane);
+    assert.equal((await ofLane(server, "POST", `${path}/pause`, {})).status, 200);
+    assert.deepEqual(await claimed(server), []);
+    assert.equal((await ofLane(server, "POST", `${path}/resume`)).status, 200);
+    assert.equal((await claimed(server)).length, 1);
+    assert.equal((await ofLane(server, "DELETE", path)).status, 204);
+  }
+});
+
+test("names of lanes and rates that nobody can mean are refused", async (t) => {
+  const server = await setup(t);
+  for (const lane of [".", "..", "\ud800", "a\u0000", "\u007f", "a\r", [], {}]) {
+    assert.equal((await create(server, { lane })).status, 400, JSON.stringify(lane));
+  }
+  for (const path of ["/%00", "/a%0Ab"]) {
+    assert.equal((await ofLane(server, "PUT", path, {})).status, 422, path);
+  }
+  for (const rate of [
+    { units: 1e9, per: "1ms" },
+    { units: 1, per: "1000000d" },
+    { units: 1, per: "1d", burst: -1 },
+    { units: 1.5, per: "1d" },
+    { units: 1e300, per: "1d" },
+    "1/s",
+    [],
+  ]) {
+    for (const fields of [{ rate }, { lanes: { rate } }]) {
+      const { status } = await putTopic(server, fields);
+      assert.ok([400, 422].includes(status), JSON.stringify(fields));
+    }
+  }
+});

@@ -203,11 +203,10 @@ const noLane = { lane: "", cost: 0 };
 
 function checkLane(lane: string): string {
   const max = limits.laneBytesMax;
-  if (typeof lane === "string" && new TextEncoder().encode(lane).length <= max) return lane;
-  throw new CodeqError(
-    "invalid_option",
-    `invalid lane ${JSON.stringify(lane)}: at most ${max} bytes`,
-  );
+  const isText = typeof lane === "string" && lane !== "." && lane !== "..";
+  if (isText && new TextEncoder().encode(lane).length <= max) return lane;
+  const rule = `a text of at most ${max} bytes, and not . or ..`;
+  throw new CodeqError("invalid_option", `invalid lane ${JSON.stringify(lane)}: ${rule}`);
 }
 
 const noTags: string[] = [];

@@ -256,11 +256,12 @@ function problemOfLane({ lane = "", cost = 0 }: CreateTaskInput): Refusal | unde
     return refusal("invalid_argument", `invalid 'cost' (0 to ${laneUnitsMax})`);
   }
   if (lane === "" || isLaneName(lane)) return undefined;
-  return refusal("invalid_argument", `invalid 'lane' (at most ${laneBytesMax} bytes on one line)`);
+  const rule = `at most ${laneBytesMax} bytes on one line, and not . or .., which no URL can name`;
+  return refusal("invalid_argument", `invalid 'lane' (${rule})`);
 }
 
 function isLaneName(lane: string): boolean {
-  if (lane === "" || lane.length > limits.laneBytesMax) return false;
+  if (lane === "." || lane === ".." || lane.length > limits.laneBytesMax) return false;
   if (Buffer.byteLength(lane) > limits.laneBytesMax) return false;
   return lane.isWellFormed() && !/\p{Cc}/u.test(lane);
 }

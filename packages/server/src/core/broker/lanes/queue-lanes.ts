@@ -19,6 +19,8 @@ import { Allowance, Lane, RecentUnits, type Timed } from "./lane.ts";
 import { type LanePosition, LaneWindow } from "./lane-window.ts";
 import type { ShardLanes } from "./shard-lanes.ts";
 
+/** The last moment of the year 9999: dates on the wire go no further, and a rate may need longer. */
+const lastMs = 253_402_300_799_999;
 const noWrites: readonly RecordWrite[] = [];
 /** Removals of records in one commit. */
 const removalsMax = 1000;
@@ -392,7 +394,7 @@ export class QueueLanes {
   #laterWallMs(ms: number): number | undefined {
     const { clock } = this.#shard;
     const leftMs = ms - clock.monotonicMs();
-    return leftMs > 0 ? Math.ceil(clock.nowMs() + leftMs) : undefined;
+    return leftMs > 0 ? Math.min(Math.ceil(clock.nowMs() + leftMs), lastMs) : undefined;
   }
 
   look(name: string): LaneLook {
