@@ -394,6 +394,8 @@ type creationFields struct {
 	TimeoutSeconds int32           `json:"timeoutSeconds,omitempty"`
 	TTLSeconds     int32           `json:"ttlSeconds,omitempty"`
 	Unique         *uniqueFields   `json:"unique,omitempty"`
+	Lane           string          `json:"lane,omitempty"`
+	Cost           int32           `json:"cost,omitempty"`
 	Payload        json.RawMessage `json:"payload"`
 }
 
@@ -413,7 +415,8 @@ func httpCreate(ctx context.Context, s *producerSession, tasks []*producerpb.Cre
 		fields[i] = creationFields{
 			Command: task.Command, Priority: task.Priority, Webhook: task.Webhook, MaxAttempts: task.MaxAttempts,
 			IdempotencyKey: task.IdempotencyKey, DelaySeconds: float64(task.DelayMs) / 1000, Tags: task.Tags,
-			TimeoutSeconds: task.TimeoutSeconds, TTLSeconds: task.TtlSeconds, Payload: task.Payload,
+			TimeoutSeconds: task.TimeoutSeconds, TTLSeconds: task.TtlSeconds, Lane: task.Lane, Cost: task.Cost,
+			Payload: task.Payload,
 		}
 		if task.RunAt != nil {
 			fields[i].RunAt = task.RunAt.AsTime().Format(time.RFC3339Nano)

@@ -90,6 +90,16 @@ func UniqueBy(unique Unique) EnqueueOption {
 	}
 }
 
+// Lane gives the task a lane: limits, rates and fair shares apply to the tasks of the queue with the same lane.
+func Lane(lane string) EnqueueOption {
+	return func(task *producerpb.CreateTask) { task.Lane = lane }
+}
+
+// Cost is how many units of rates and fair shares the task takes; the default is 1.
+func Cost(units int) EnqueueOption {
+	return func(task *producerpb.CreateTask) { task.Cost = int32(units) }
+}
+
 // lengthOf is empty for none.
 func lengthOf(d time.Duration) string {
 	if d <= 0 {

@@ -40,6 +40,8 @@ def settings_of(options: dict[str, Any] | None) -> dict[str, Any]:
         "idempotencyKey": "idempotency_key",
         "idempotencyMode": "idempotency_mode",
         "unique": "unique",
+        "lane": "lane",
+        "cost": "cost",
         "executionTimeoutSeconds": "execution_timeout",
         "ttlSeconds": "ttl",
         "tags": "tags",

@@ -25,6 +25,8 @@ interface OptionFields {
     readonly forSeconds?: number;
     readonly maxWaitSeconds?: number;
   };
+  readonly lane?: string;
+  readonly cost?: number;
   readonly executionTimeoutSeconds?: number;
   readonly ttlSeconds?: number;
   readonly tags?: readonly string[];

@@ -60,6 +60,8 @@ type options struct {
 	IdempotencyKey          *string
 	IdempotencyMode         *string
 	Unique                  *unique
+	Lane                    *string
+	Cost                    *int
 	ExecutionTimeoutSeconds *float64
 	TTLSeconds              *float64
 	Tags                    []string
@@ -92,6 +94,12 @@ func (o options) list() []codeq.EnqueueOption {
 		list = append(list, codeq.UniqueBy(codeq.Unique{
 			Key: u.Key, While: u.While, On: u.On, For: seconds(u.ForSeconds), MaxWait: seconds(u.MaxWaitSeconds),
 		}))
+	}
+	if o.Lane != nil {
+		list = append(list, codeq.Lane(*o.Lane))
+	}
+	if o.Cost != nil {
+		list = append(list, codeq.Cost(*o.Cost))
 	}
 	if o.ExecutionTimeoutSeconds != nil {
 		list = append(list, codeq.ExecutionTimeout(seconds(*o.ExecutionTimeoutSeconds)))

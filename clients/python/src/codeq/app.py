@@ -72,6 +72,10 @@ class Settings:
     #: Default: the setting of the server, which is `strict` unless it was changed.
     idempotency_mode: Literal["strict", "first"] | None = None
     unique: Unique | None = None
+    #: Limits, rates and fair shares apply to the tasks of the queue with the same lane.
+    lane: str | None = None
+    #: Units of rates and fair shares that the task takes. Default: 1.
+    cost: int | None = None
     #: How long a worker may take for one attempt.
     execution_timeout: Duration | None = None
     #: How long the task may wait for a worker once it may be claimed.
@@ -307,6 +311,8 @@ class Task(Generic[In, Out]):
             webhook=settings.webhook or "",
             tags=settings.tags,
             idempotency_mode=settings.idempotency_mode or "",
+            lane=settings.lane or "",
+            cost=settings.cost or 0,
             delay_ms=_ms(settings.delay, "delay"),
             timeout_seconds=_seconds(settings.execution_timeout, "execution_timeout"),
             ttl_seconds=_seconds(settings.ttl, "ttl"),

@@ -432,6 +432,10 @@ def _creation_of(task: producer.CreateTask) -> bytes:
         fields["timeoutSeconds"] = task.timeout_seconds
     if task.ttl_seconds:
         fields["ttlSeconds"] = task.ttl_seconds
+    if task.lane:
+        fields["lane"] = task.lane
+    if task.cost:
+        fields["cost"] = task.cost
     if task.unique_key:
         fields["unique"] = {
             "key": task.unique_key,
