@@ -262,11 +262,11 @@ class Campaign {
   async #compare(): Promise<void> {
     const { fleet, shards } = this.#parts;
     const ids = [...this.ledger.tasks.keys()];
-    const endMs = performance.now() + patienceMs;
     for (const [at, id] of ids.entries()) {
       const node = nodeNames[at % nodeNames.length] as string;
       let shown = await this.#show(node, id);
-      // A leader may change at any time, also after the last fault.
+      // A leader may change at any time, also after the last fault. All tasks together take longer than one may.
+      const endMs = performance.now() + patienceMs;
       while (shown === withoutAnswer && performance.now() < endMs) {
         await pause(pollMs);
         shown = await this.#show(node, id);
