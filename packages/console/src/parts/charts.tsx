@@ -22,17 +22,19 @@ interface ChartProps<Point> {
   readonly points: readonly Point[];
   readonly curves: readonly Curve<Point>[];
   readonly show: (value: number) => string;
+  /** The end of the scale where all values are smaller; `show` tells its quarters apart. */
+  readonly least: number;
   /** For screen readers, before the last values. */
   readonly label: string;
 }
 
 /** Values over time, from zero, with a legend that has the last values. */
 function Chart<Point extends { readonly atMs: number }>(props: ChartProps<Point>): JSX.Element {
-  const { points, curves, show, label } = props;
+  const { points, curves, show, least, label } = props;
   const { element, width } = useWidth(240);
   const [at, setAt] = useState<number>();
   const most = niceMax(
-    Math.max(...points.flatMap((each) => curves.map(({ value }) => value(each) ?? 0))),
+    Math.max(least, ...points.flatMap((each) => curves.map(({ value }) => value(each) ?? 0))),
   );
   const plot = { width: width - left, height: height - bottom - top };
   const x = (index: number): number => left + (index / Math.max(1, points.length - 1)) * plot.width;
@@ -182,11 +184,10 @@ function clock(ms: number | undefined): string {
   return `${String(at.getHours()).padStart(2, "0")}:${String(at.getMinutes()).padStart(2, "0")}`;
 }
 
-/** The next of 1, 2, 4, 5 or 8 times a power of ten: quarters of it are easy to read. */
+/** The next of 2, 4 or 8 times a power of ten: quarters of it are shown exactly. */
 function niceMax(value: number): number {
-  if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return ([1, 2, 4, 5, 8, 10].find((step) => step * power >= value) ?? 10) * power;
+  return ([2, 4, 8].find((step) => step * power >= value) ?? 20) * power;
 }
 
 function Legend<Point>({
@@ -215,7 +216,9 @@ const rates: readonly Curve<SeriesPoint>[] = [
 ];
 
 export function RateChart({ points }: { readonly points: readonly SeriesPoint[] }): JSX.Element {
-  return <Chart points={points} curves={rates} show={rate} label="Tasks per second; now" />;
+  return (
+    <Chart points={points} curves={rates} show={rate} least={0.4} label="Tasks per second; now" />
+  );
 }
 
 const times = {
@@ -238,7 +241,7 @@ export function TimeChart({
   readonly points: readonly SeriesPoint[];
 }): JSX.Element {
   const label = of === "wait" ? "Time until a worker claims a task" : "Time that an attempt takes";
-  return <Chart points={points} curves={times[of]} show={duration} label={label} />;
+  return <Chart points={points} curves={times[of]} show={duration} least={4} label={label} />;
 }
 
 interface SparklineProps {
