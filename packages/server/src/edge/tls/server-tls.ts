@@ -16,6 +16,7 @@ import {
   type TlsFiles,
   type TlsSettings,
 } from "./certificates.ts";
+import { takeHandshakeTurns } from "./handshake-turns.ts";
 import { WatchedFiles } from "./watched-files.ts";
 
 export interface ServerTlsParts {
@@ -82,9 +83,10 @@ export class ServerTls implements Disposable {
     };
   }
 
-  /** Keeps the server's certificate up to date, and refuses wrong client certificates. */
+  /** Keeps the server's certificate up to date, refuses wrong client certificates, and gives turns to handshakes. */
   attach(server: Server): void {
-    const { logger } = this.#parts;
+    const { logger, clock, settings } = this.#parts;
+    takeHandshakeTurns(server, clock, settings.headersTimeoutSeconds * 1000);
     this.#servers.add(server);
     server.once("close", () => this.#servers.delete(server));
     // Runs before the first byte of the connection is read.

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { PassThrough } from "node:stream";
+import { test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { createServer } from "node:tls";
+import { SimClock } from "@codeq/simulated";
+import { takeHandshakeTurns } from "./handshake-turns.ts";
+
+function setup(): { clock: SimClock; begun: Socket[]; connect: () => PassThrough } {
+  const begun: Socket[] = [];
+  const server = createServer();
+  server.removeAllListeners("connection");
+  server.on("connection", (socket) => void begun.push(socket));
+  const clock = new SimClock();
+  takeHandshakeTurns(server, clock, 10_000);
+  const connect = (): PassThrough => {
+    const socket = new PassThrough();
+    server.emit("connection", socket);
+    return socket;
+  };
+  return { clock, begun, connect };
+}
+
+test("four handshakes begin in a turn, with the bytes that have arrived", async () => {
+  const { begun, connect } = setup();
+  const sockets = Array.from({ length: 10 }, connect);
+  await nextTurn();
+  assert.equal(begun.length, 0, "none before its first byte");
+  for (const [at, socket] of sockets.entries()) socket.write(`hello ${at}`);
+  await once(sockets[9] as PassThrough, "readable");
+  for (const count of [4, 8, 10]) {
+    await nextTurn();
+    assert.equal(begun.length, count);
+  }
+  assert.deepEqual(
+    begun.map((socket) => String(socket.read())),
+    sockets.map((_, at) => `hello ${at}`),
+  );
+});
+
+test("a connection that says nothing is closed in time, and one that ended has no handshake", async () => {
+  const { clock, begun, connect } = setup();
+  const silent = connect();
+  const ended = connect();
+  const broken = connect();
+  ended.end();
+  broken.destroy(new Error("reset"));
+  await nextTurn();
+  await nextTurn();
+  assert.ok(ended.destroyed);
+  await clock.advance(9999);
+  assert.equal(silent.destroyed, false);
+  await clock.advance(1);
+  assert.ok(silent.destroyed);
+  assert.equal(begun.length, 0);
+});
+
+test("a handshake that has begun has the time of Node, not this one", async () => {
+  const { clock, begun, connect } = setup();
+  const socket = connect();
+  socket.write("hello");
+  await once(socket, "readable");
+  await nextTurn();
+  await clock.advance(20_000);
+  assert.equal(begun.length, 1);
+  assert.equal(socket.destroyed, false);
+});
