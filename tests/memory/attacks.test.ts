@@ -22,16 +22,25 @@ const attacksOn = {
     ["half-bodies", 200],
     ["half-sign-ins", 200],
     ["half-strays", 200],
+    ["half-refused", 200],
     ["tiny-chunks", 8],
     ["early-requests", 1000],
     ["gzip-bomb", 2],
     ["endless-headers", 10],
   ],
   // On a server of its own: its budget is for the whole server, and the allocator still holds what came before it.
-  "http without reading": [["unread-answers", 500]],
+  "http without reading": [
+    ["unread-pages", 500],
+    ["unread-answers", 500],
+  ],
+  // The most that may be sent before a caller is known.
+  "5,000 connections over http": [["half-headers", 5000]],
+  "5,000 connections over gRPC": [["grpc-unfinished-frames", 5000]],
   gRPC: [
     ["grpc-idle", 500],
     ["grpc-many-calls", 100],
+    ["grpc-many-watches", 50],
+    ["grpc-full-headers", 20],
     ["grpc-large-hellos", 2],
     ["grpc-large-checks", 2],
     ["grpc-large-questions", 2],

@@ -11,6 +11,8 @@ export interface AttackerTask {
   readonly attack: string;
   readonly port: number;
   readonly token: string;
+  /** Undefined for the number of the attack. */
+  readonly connections?: number;
 }
 
 export type AttackerMessage =
@@ -22,11 +24,12 @@ export type AttackerMessage =
       readonly answers: readonly (readonly [string, number])[];
     };
 
-const { attack: name, port, token } = JSON.parse(process.argv[2] ?? "{}") as AttackerTask;
-const attack = attackCalled(name);
+const task = JSON.parse(process.argv[2] ?? "{}") as AttackerTask;
+const { port, token } = task;
+const attack = attackCalled(task.attack);
 const crowd = new Crowd({
   port,
-  size: attack.connections,
+  size: task.connections ?? attack.connections,
   play: attack.play(token),
   reopens: true,
 });

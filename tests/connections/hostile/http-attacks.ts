@@ -204,7 +204,7 @@ export const httpAttacks: readonly Attack[] = [
   },
   {
     name: "unread-answers",
-    about: "questions for large pages, whose answers are not read",
+    about: "questions for large pages, whose answers are not read, with a good token",
     port: "http",
     connections: 1000,
     play: (token) => (socket) => {

@@ -22,6 +22,8 @@ function assertAll(crowd: Crowd, answer: string): void {
 for (const [name, answer] of [
   ["slow-headers", "HTTP/1.1 408"],
   ["slow-body", "HTTP/1.1 408"],
+  ["half-headers", "HTTP/1.1 408"],
+  ["half-lines", "HTTP/1.1 408"],
   ["idle", "HTTP/1.1 408"],
   ["idle-after-request", "HTTP/1.1 200"],
 ] as const) {
@@ -46,6 +48,11 @@ test("endless-headers: the connections are closed once the headers are too long"
 
 for (const [name, answer] of [
   ["many-headers", "HTTP/1.1 200"],
+  ["full-headers", "HTTP/1.1 200"],
+  ["upgrades", "HTTP/1.1 200"],
+  ["many-parameters", "HTTP/1.1 401"],
+  ["many-cookies", "HTTP/1.1 200"],
+  ["long-sign-ins", "HTTP/1.1 401"],
   ["gzip-bomb", "HTTP/1.1 415"],
   ["deep-json", "HTTP/1.1 202"],
   ["many-keys", "HTTP/1.1 400"],
@@ -68,7 +75,7 @@ test("pipelining: whoever does not wait for answers is cut off", async (t) => {
   await world.healthy();
 });
 
-for (const name of ["strange-expectations", "expected-continues"]) {
+for (const name of ["strange-expectations", "expected-continues", "connects"]) {
   test(`${name}: whoever does not wait for answers is cut off`, async (t) => {
     const world = await setup(t);
     const crowd = await world.attack(name, 4);

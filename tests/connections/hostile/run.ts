@@ -1,15 +1,16 @@
 /**
- * `npm run hostile [-- <attack> ...] [--seconds 8]`: what a healthy client notices of hostile ones.
- * The server, the attacker and the healthy client are processes of their own; every attack meets a
- * server that was just started. Prints how long the healthy client waits, before and during.
+ * `npm run hostile [-- <attack> ...] [--seconds 8] [--connections 5000] [--memory 512]`: what a healthy client notices of
+ * hostile ones. The server, the attacker and the healthy client are processes of their own; every attack meets a
+ * server that was just started. Prints how long the healthy client waits, before and during, and the most memory
+ * that the server held of its own. `--memory` gives the server that many MiB, as in a container.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { spawnServer, temporaryDirectory } from "../../e2e/server-process.ts";
+import { residentBytes } from "../../memory/memory-group.ts";
 import type { Attack } from "./attack.ts";
 import type { AttackerMessage, AttackerTask } from "./attacker.ts";
 import { attackCalled, attacks } from "./attacks.ts";
@@ -21,10 +22,22 @@ const probes: readonly Probe[] = ["cycle", "connect", "stream"];
 const mebibyte = 1024 * 1024;
 
 const { values, positionals } = parseArgs({
-  options: { seconds: { type: "string", default: "8" } },
+  options: {
+    seconds: { type: "string", default: "8" },
+    connections: { type: "string" },
+    memory: { type: "string" },
+  },
   allowPositionals: true,
 });
 const ms = Number(values.seconds) * 1000;
+const memoryEnv =
+  values.memory === undefined
+    ? {}
+    : {
+        CODEQ_MEMORY_BYTES: String(Number(values.memory) * mebibyte),
+        // What Node chooses in a container with this limit.
+        NODE_OPTIONS: `--max-old-space-size=${Number(values.memory) / 2}`,
+      };
 const chosen = positionals.length === 0 ? attacks : positionals.map(attackCalled);
 console.log(
   "Waiting times of a healthy client in ms, before -> during an attack. cycle: three requests on a\n" +
@@ -44,31 +57,36 @@ async function measure(attack: Attack): Promise<void> {
   const directory = temporaryDirectory();
   const server = spawnServer({
     dataDir: directory.path,
-    env: { CODEQ_DURABILITY: "os", WORKER_STREAM_ADDR: ":0" },
+    env: { CODEQ_DURABILITY: "os", WORKER_STREAM_ADDR: ":0", ...memoryEnv },
   });
   try {
     const listening = await server.line((line) => line.includes('"listening"'));
-    const { port, workerStreamPort } = JSON.parse(listening) as Record<string, number>;
-    const target = { http: port ?? 0, grpc: workerStreamPort ?? 0, token };
+    const ports = JSON.parse(listening) as Record<string, number>;
+    const target = { http: ports["port"] ?? 0, grpc: ports["workerStreamPort"] ?? 0, token };
     const client = await HealthyClient.open(target);
     await client.work({ ms: 1500 });
     const before = await client.work({ ms: ms / 2 });
-    const beforeBytes = residentBytes(server.pid);
-    const attacker = await startAttacker({ attack: attack.name, port: target[attack.port], token });
+    const connections = Number(values.connections ?? attack.connections);
+    const port = target[attack.port];
+    let mostBytes = 0;
+    const watch = setInterval(() => {
+      mostBytes = Math.max(mostBytes, memoryOf(server.pid));
+    }, 100);
+    const attacker = await startAttacker({ attack: attack.name, port, token, connections });
     let failed = "";
     const during = await client.work({ ms }).catch((error: Error) => {
       failed = error.message;
       return undefined;
     });
-    const grownBytes = residentBytes(server.pid) - beforeBytes;
+    clearInterval(watch);
     const over = await stopAttacker(attacker);
     client.close();
     printRow([
       attack.name,
-      String(attack.connections),
+      String(connections),
       ...probes.flatMap((probe) => columns(before[probe], during?.[probe])),
       failed === "" ? "none" : failed,
-      `${grownBytes >= 0 ? "+" : ""}${(grownBytes / mebibyte).toFixed(0)}`,
+      (mostBytes / mebibyte).toFixed(0),
       summary(over),
     ]);
   } finally {
@@ -105,13 +123,12 @@ function summary(message: AttackerMessage): string {
   return [`${message.closed} of ${message.opened} closed`, ...answers].join(", ");
 }
 
-/** Of memory of its own; only Linux tells. */
-function residentBytes(pid: number): number {
+/** Zero on systems other than Linux, and for a server that has ended. */
+function memoryOf(pid: number): number {
   try {
-    const status = readFileSync(`/proc/${pid}/status`, "utf8");
-    return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+    return residentBytes(pid);
   } catch {
-    // Other systems have no such file; then the column says nothing.
+    // The healthy client reports that the server has ended.
     return 0;
   }
 }

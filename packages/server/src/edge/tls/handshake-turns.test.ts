@@ -3,7 +3,6 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { createServer } from "node:tls";
 import { SimClock } from "@codeq/simulated";
 import { takeHandshakeTurns } from "./handshake-turns.ts";
@@ -21,6 +20,10 @@ function setup(): { clock: SimClock; begun: Socket[]; connect: () => PassThrough
     return socket;
   };
   return { clock, begun, connect };
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
 }
 
 test("four handshakes begin in a turn, with the bytes that have arrived", async () => {
