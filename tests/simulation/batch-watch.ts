@@ -26,6 +26,8 @@ interface Known extends BatchOf {
   /** An answer said that it takes no more members. */
   isOver: boolean;
   readonly members: Set<TaskId>;
+  /** It is the batch of a task that waits for these. */
+  readonly after?: readonly TaskId[];
 }
 
 export const callbackOptions = {
@@ -49,6 +51,7 @@ export class BatchWatch {
   readonly #random: SimRandom;
   readonly #maxAttempts: number;
   readonly #all: Known[] = [];
+  readonly #waiting: Known[] = [];
   readonly #released = new Set<TaskId>();
 
   constructor(random: SimRandom, maxAttempts: number) {
@@ -63,7 +66,8 @@ export class BatchWatch {
     // Mostly one of the last, so that batches get members.
     const known = this.#all.length === 0 ? undefined : random.pick(this.#all.slice(-4));
     if (known === undefined || draw < 0.08) this.#put(broker, random.pick(tenants));
-    else if (draw < 0.8) this.#add(broker, known, added);
+    else if (draw < 0.7) this.#add(broker, known, added);
+    else if (draw < 0.8) this.#wait(broker, known);
     else if (draw < 0.97) this.#ask(known, () => broker.batches.seal(known));
     else this.#ask(known, () => broker.batches.cancel(known));
   }
@@ -102,6 +106,20 @@ export class BatchWatch {
     );
   }
 
+  /** A task after a few members of a batch, which are in one shard. */
+  #wait(broker: Broker, { tenantId, members }: Known): void {
+    const picked = [...members].slice(-1 - this.#random.int(3));
+    if (picked.length === 0) return;
+    const fields = { tenantId, command: "a", maxAttempts: this.#maxAttempts, after: picked };
+    create(broker, fields).done.then(
+      ({ task }) => {
+        const of = { tenantId, id: `after:${task.id}`, members: new Set<TaskId>() };
+        this.#waiting.push({ ...of, isPut: true, isOver: true, after: picked });
+      },
+      () => {},
+    );
+  }
+
   #ask(known: Known, ask: () => unknown): void {
     const { isPut } = known;
     Promise.resolve(ask() as Promise<{ readonly ok: boolean; readonly code?: string }>).then(
@@ -133,8 +151,8 @@ export class BatchWatch {
 
   /** Compares the batches with their tasks while nothing happens. Retention has deleted nothing. */
   async check(stores: readonly Store[], areOver = false): Promise<string | undefined> {
-    for (const known of this.#all) {
-      const { id, isPut, members } = known;
+    for (const known of [...this.#all, ...this.#waiting]) {
+      const { id, isPut, members, after } = known;
       const [store, ...others] = stores.filter((each) => each.batch(known) !== undefined);
       if (others.length > 0) return `${id} is in two shards`;
       if (store === undefined) {
@@ -142,7 +160,7 @@ export class BatchWatch {
         continue;
       }
       const wanted = { after: "", limit: 100_000, failed: false };
-      const found = await store.membersOfBatch(known, wanted);
+      const found = after ?? (await store.membersOfBatch(known, wanted));
       const missing = [...members].find((each) => !found.includes(each));
       if (missing !== undefined) return `${missing} was added to ${id} and is no member`;
       const tasks = found.flatMap((each) => store.task(each) ?? []);

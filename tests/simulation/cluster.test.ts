@@ -265,10 +265,17 @@ const batchBugs: readonly Omit<PlantedBug, "seed">[] = [
   },
   {
     bug: "a count of a batch that a full log undid stays in memory",
-    file: "packages/server/src/core/broker/shard-broker.ts",
-    from: "this.claims.restart();\n    this.batches.forget();",
-    to: "this.claims.restart();",
+    file: "packages/server/src/core/broker/batches.ts",
+    from: "    this.forget();\n    this.#awaited.clear();",
+    to: "    this.#awaited.clear();",
     says: /pending|add up|its callback|members of|waits for nothing|counts|was told of|is (sealed|open)/,
+  },
+  {
+    bug: "a takeover forgets which tasks others wait for",
+    file: "packages/server/src/core/broker/batches.ts",
+    from: "for await (const { taskId, of } of this.#parts.store.awaited()) this.#await(taskId, of);",
+    to: "",
+    says: /after:.*(pending|is sealed)/,
   },
   {
     bug: "a takeover begins to count a batch again",
