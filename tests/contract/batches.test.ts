@@ -234,6 +234,43 @@ test("what is wrong is refused with what to do", async (t) => {
   assert.deepEqual(await refusedWith(foreign), [404, "batch_not_found"]);
 });
 
+const bad: readonly (readonly [string, object, number])[] = [
+  ["an unknown option", { callback: "x" }, 400],
+  ["failFast as a text", { failFast: "yes" }, 400],
+  ["more than 30 days to stay open", { openSeconds: limits.batchOpenSecondsMax + 1 }, 400],
+  ["a part of a second to stay open", { openSeconds: 1.5 }, 400],
+  ["a command with a space", { command: "a b" }, 400],
+  ["a webhook that is no URL", { webhook: "hook" }, 400],
+  ["a tag with a comma", { tags: ["a,b"] }, 400],
+  ["a payload above the limit", { payload: "x".repeat(2_000_000) }, 413],
+];
+
+for (const [what, body, status] of bad) {
+  test(`a batch is refused with ${what}, and nothing is created`, async (t) => {
+    const server = await setup(t);
+    const reply = await put(server, "b1", body);
+    assert.equal(reply.status, status, reply.text);
+    assert.equal((await server.get("/batches/b1")).status, 404);
+    const { json } = await server.get("/admin/tasks", "admin-acme");
+    assert.deepEqual(json.tasks, []);
+  });
+}
+
+test("a batch that was cancelled, is unknown or belongs to one task takes no members", async (t) => {
+  const server = await setup(t);
+  await opened(server, 1);
+  await change(server, "cancel");
+  assert.deepEqual(await refusedWith(tryToAdd(server)), [409, "batch_sealed"]);
+  for (const verb of ["seal", "cancel"] as const) {
+    assert.deepEqual(await refusedWith(change(server, verb, "b2")), [404, "batch_not_found"]);
+  }
+  assert.equal((await server.get("/batches/b2/results")).status, 404);
+  const first = await server.create({ command: "print" });
+  const waiting = await server.create({ command: "render", after: [first] });
+  const own = tryToAdd(server, {}, `after:${waiting}`);
+  assert.deepEqual(await refusedWith(own), [409, "batch_sealed"]);
+});
+
 test("the same idempotency key adds one member; in another batch it is a conflict", async (t) => {
   const server = await setup(t);
   await opened(server, 0);
