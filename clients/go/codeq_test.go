@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -291,6 +292,41 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	if _, err := client.NewWorker(codeq.WorkerOptions{Concurrency: -1}, handler); codeq.CodeOf(err) != "invalid_option" {
 		t.Error(err)
 	}
+}
+
+func TestTheServerKeepsWhereAHandlerPanicked(t *testing.T) {
+	server := codeqtest.Start(t)
+	for _, transport := range []codeq.Transport{codeq.Streams, codeq.HTTP} {
+		client, err := codeq.Open(codeq.Options{URLs: []string{server.URL}, Transport: transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker := server.Work(t, client, greeter.Handle(panics))
+		run, err := greeter.Enqueue(within(t), client, greet{"disco"}, codeq.MaxAttempts(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(within(t)); err == nil {
+			t.Error("it did not panic")
+		}
+		request, _ := http.NewRequestWithContext(within(t), "GET", server.URL+"/v1/codeq/tasks/"+run.ID(), nil)
+		request.Header.Set("Authorization", "Bearer dev-token")
+		reply, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(reply.Body)
+		if err != nil || !bytes.Contains(body, []byte(`"stack":"goroutine`)) || !bytes.Contains(body, []byte("codeq_test.panics")) {
+			t.Errorf("%s: %v: %s", transport, err, body)
+		}
+		if err := errors.Join(reply.Body.Close(), worker.Close(), client.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func panics(context.Context, greet) (greeting, error) {
+	panic("at the disco")
 }
 
 func TestFailuresAreLogged(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	defaultGrace       = 10 * time.Second
 	defaultConcurrency = 10
 	reasonCharsMax     = 2000
+	stackBytesMax      = 4096
 )
 
 // Settled is what the server made of an attempt.
@@ -298,11 +299,12 @@ type outcome struct {
 	kind    Settled
 	result  []byte
 	text    string
+	stack   string
 	delayMs uint64
 }
 
 func outcomeOf(err error, handler Handler, attempt int) outcome {
-	text := reasonOf(err)
+	text, stack := reasonOf(err), stackOf(err)
 	if permanent := (*permanentError)(nil); errors.As(err, &permanent) {
 		return outcome{kind: Failed, text: text}
 	}
@@ -310,14 +312,23 @@ func outcomeOf(err error, handler Handler, attempt int) outcome {
 		return outcome{kind: Retry, text: text, delayMs: delayMs(delayed.delay)}
 	}
 	if handler.options.RetryDelay != nil {
-		return outcome{kind: Retry, text: text, delayMs: delayMs(handler.options.RetryDelay(attempt, err))}
+		return outcome{kind: Retry, text: text, stack: stack, delayMs: delayMs(handler.options.RetryDelay(attempt, err))}
 	}
-	return outcome{kind: Retry, text: text}
+	return outcome{kind: Retry, text: text, stack: stack}
 }
 
 // delayMs is not zero, which would leave it to the server's policy.
 func delayMs(delay time.Duration) uint64 {
 	return max(1, min(wholeMs(delay), 1000*delaySecondsMax))
+}
+
+// stackOf is where a handler panicked; other errors have no stack.
+func stackOf(err error) string {
+	panicked := (*panicError)(nil)
+	if !errors.As(err, &panicked) {
+		return ""
+	}
+	return strings.ToValidUTF8(string(panicked.stack[:min(len(panicked.stack), stackBytesMax)]), "")
 }
 
 // reasonOf is never empty, and no longer than the server takes.

@@ -522,7 +522,7 @@ func (c *workerCore) sendOutcomes() {
 		id, token := task.key.taskID, task.key.token
 		switch how.kind {
 		case Retry:
-			nack := &workerpb.Nack{TaskId: id, LeaseToken: token, DelayMs: how.delayMs, Reason: how.text}
+			nack := &workerpb.Nack{TaskId: id, LeaseToken: token, DelayMs: how.delayMs, Reason: how.text, Stack: how.stack}
 			c.connection.send(&workerpb.WorkerEvent{Event: &workerpb.WorkerEvent_Nack{Nack: nack}})
 		case HandedBack:
 			abandon := &workerpb.Abandon{TaskId: id, LeaseToken: token, Interrupted: true}
@@ -650,6 +650,9 @@ func workerRequest(ctx context.Context, s *workerSession, event *workerpb.Worker
 		nack := event.Nack
 		said := &workerpb.NackAck{TaskId: nack.TaskId, LeaseToken: nack.LeaseToken}
 		body := map[string]any{"delaySeconds": float64(nack.DelayMs) / 1000, "reason": nack.Reason}
+		if nack.Stack != "" {
+			body["stack"] = nack.Stack
+		}
 		answer, err := httpTell(ctx, s, nack, "nack", body, &said.Ok, &said.ErrorCode, &said.ErrorMessage)
 		if err != nil {
 			return err

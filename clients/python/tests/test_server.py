@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,6 +135,46 @@ async def _retries(server: TestServer) -> None:
 
 def test_errors_decide_about_the_next_attempt(codeq_server: TestServer) -> None:
     asyncio.run(_retries(codeq_server))
+
+
+async def _stacks(server: TestServer, transport: Transport) -> None:
+    app = Codeq(server.url, transport=transport)
+
+    def connect(host: str) -> None:
+        raise OSError(f"no route to {host}")
+
+    @app.task(name=f"send-{transport}", max_attempts=1)
+    async def send(how: str) -> str:
+        try:
+            connect("mail")
+        except OSError as error:
+            wrong = Permanent("not sent") if how == "permanent" else ValueError("not sent")
+            raise wrong from error
+        return how
+
+    async def stack_of(how: str) -> str | None:
+        run = await send.enqueue(how)
+        with pytest.raises(TaskFailed, match="not sent"):
+            await run.result("30s")
+        stack: str | None = (await run.status())["attemptHistory"][-1].get("stack")
+        return stack
+
+    frame = r"    at send \(.*test_server\.py:\d+\)\n"
+    cause = r"caused by: OSError: no route to mail\n    at connect \(.*\n    at send \("
+    async with app.worker():
+        for how in ("permanent", "error"):
+            stack = await stack_of(how)
+            assert stack is not None
+            assert re.match(frame + cause, stack), stack
+            assert "worker.py" not in stack
+    async with app.worker(stacks=False):
+        assert await stack_of("error") is None
+    await app.close()
+
+
+def test_the_server_keeps_where_a_handler_failed_with_causes(codeq_server: TestServer) -> None:
+    for transport in ("streams", "http"):
+        asyncio.run(_stacks(codeq_server, transport))
 
 
 async def _blocked(server: TestServer) -> None:

@@ -473,8 +473,12 @@ class Codeq:
         name: str | None = None,
         grace: Duration = 10,
         listeners: Listeners | None = None,
+        stacks: bool = True,
     ) -> Worker:
-        """A worker for these tasks; default: all tasks of the application that have a handler."""
+        """
+        A worker for these tasks; default: all tasks of the application that have a handler. `stacks=False` keeps the
+        places where handlers failed from the server.
+        """
         return Worker(
             self,
             list(self.tasks.values()) if tasks is None else tasks,
@@ -482,6 +486,7 @@ class Codeq:
             name=name,
             grace=grace,
             listeners=listeners,
+            stacks=stacks,
         )
 
     async def close(self) -> None:

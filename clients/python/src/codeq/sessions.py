@@ -238,6 +238,8 @@ class HttpWorkerSession(HttpSession):
             await asyncio.gather(*(self._submit(results[at : at + _BATCH_MAX]) for at in parts))
         elif case == "nack":
             body = {"delaySeconds": value.delay_ms / 1000, "reason": value.reason}
+            if value.stack:
+                body["stack"] = value.stack
             answer, ack = await self._tell(value, "nack", body)
             nack = worker.NackAck(**ack, dlq=answer.get("status") == "dlq")
             self._replies.put_nowait(worker.ServerEvent(nack_ack=nack))
@@ -337,6 +339,8 @@ def _result_of(result: worker.Result) -> bytes:
         "error": result.error,
         "leaseToken": result.lease_token,
     }
+    if result.stack:
+        fields["stack"] = result.stack
     head = json.dumps(fields).encode()
     if result.status != "COMPLETED":
         return head

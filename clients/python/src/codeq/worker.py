@@ -9,8 +9,9 @@ import os
 import signal
 import socket
 import threading
+import traceback
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("codeq")
 
 _TEXT_CHARS_MAX = 2000
+_STACK_CHARS_MAX = 4096
+_FRAMES_MAX = 10
+_CAUSES_MAX = 4
+_ERRORS_MAX = 5
+#: Frames below this folder are those of this library.
+_HERE = os.path.dirname(__file__)
 _DELAY_SECONDS_MAX = 316_224_000
 #: Reasons to stop that say nothing about the task.
 _STOPS = {"worker_closing", "lease_lost", "task_cancelled"}
@@ -65,6 +72,7 @@ class Worker:
         name: str | None,
         grace: Duration,
         listeners: Listeners | None,
+        stacks: bool,
     ) -> None:
         if not 1 <= concurrency <= 10_000:
             raise ValueError(f"invalid concurrency {concurrency}: from 1 to 10000")
@@ -76,6 +84,7 @@ class Worker:
         self._concurrency = concurrency
         self._grace = to_seconds(grace, "grace")
         self._on = listeners or Listeners()
+        self._stacks = stacks
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._core: WorkerCore | None = None
         self._engine = app.engine()
@@ -276,18 +285,19 @@ class Worker:
         elif not isinstance(error, (Permanent, RetryIn)):
             logger.warning("task %s failed, attempt %d", context.id, context.attempt, exc_info=error)
         text = _text_of(error)
+        stack = "\n".join(_stack_of(error))[:_STACK_CHARS_MAX] if self._stacks else ""
         if isinstance(error, Permanent):
-            return Outcome("failed", text=text)
+            return Outcome("failed", text=text, stack=stack)
         delay = error.delay_seconds if isinstance(error, RetryIn) else None
         try:
             delay = task.retry_delay(context.attempt, error) if delay is None else delay
         except Exception as broken:  # the error of the handler must not be hidden by another one
             text = f"{text} (retry delay failed: {broken!r})"[:_TEXT_CHARS_MAX]
         if delay is None:
-            return Outcome("retry", text=text)
+            return Outcome("retry", text=text, stack=stack)
         # Zero would leave it to the policy of the server.
         delay_ms = max(1, min(whole_ms(delay), 1000 * _DELAY_SECONDS_MAX))
-        return Outcome("retry", text=text, delay_ms=delay_ms)
+        return Outcome("retry", text=text, stack=stack, delay_ms=delay_ms)
 
 
 def _text_of(error: BaseException) -> str:
@@ -297,3 +307,21 @@ def _text_of(error: BaseException) -> str:
     is_plain = isinstance(error, (Permanent, RetryIn, CodeqError))
     text = str(error) if is_plain else f"{type(error).__name__}: {error}"
     return (text.strip() or "the handler failed without a message")[:_TEXT_CHARS_MAX]
+
+
+def _stack_of(error: BaseException, depth: int = 0) -> Iterator[str]:
+    """Where the error was raised, the innermost frame first; the same of its causes and of the errors of a group."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(code, line) for code, line in frames if not code.co_filename.startswith(_HERE)]
+    for code, line in reversed(own[-_FRAMES_MAX:]):
+        yield f"    at {code.co_name} ({code.co_filename}:{line})"
+    if depth == _CAUSES_MAX:
+        return
+    joined: Sequence[BaseException] = getattr(error, "exceptions", ())
+    for number, each in enumerate(joined[:_ERRORS_MAX], 1):
+        yield f"error {number} of {len(joined)}: {type(each).__name__}: {each}"
+        yield from _stack_of(each, depth + 1)
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield f"caused by: {type(cause).__name__}: {cause}"
+        yield from _stack_of(cause, depth + 1)

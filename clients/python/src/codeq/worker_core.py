@@ -52,6 +52,8 @@ class Outcome:
     kind: Literal["completed", "failed", "retry", "hand_back"]
     result: bytes = b""
     text: str = ""
+    #: Where the handler failed; empty without an error.
+    stack: str = ""
     delay_ms: int = 0
 
 
@@ -420,6 +422,7 @@ class WorkerCore:
                     lease_token=lease_token,
                     delay_ms=outcome.delay_ms,
                     reason=outcome.text,
+                    stack=outcome.stack,
                 )
                 self._connection.send(worker.WorkerEvent(nack=nack))
             elif outcome.kind == "hand_back":
@@ -436,6 +439,7 @@ class WorkerCore:
                         status="COMPLETED" if outcome.kind == "completed" else "FAILED",
                         result_json=outcome.result,
                         error=outcome.text,
+                        stack=outcome.stack,
                     )
                 )
                 size += len(outcome.result) + 512
