@@ -767,6 +767,13 @@ const table: Readonly<Record<string, Row>> = {
     foreign: [404, "not found"],
     isEndless: true,
   },
+  "POST /v1/codeq/tasks/:id/public-token": {
+    access: "either",
+    showsPayloads: true,
+    path: ({ leased }) => `/v1/codeq/tasks/${leased}/public-token`,
+    ok: 201,
+    foreign: [404, "not found"],
+  },
   "GET /v1/codeq/tasks/:id/explain": {
     access: "either",
     path: ({ leased }) => `/v1/codeq/tasks/${leased}/explain`,

@@ -286,6 +286,10 @@ export class Client implements AsyncDisposable {
       events: (taskId, signal) => this.#follow(taskId, signal),
       status: (id) => call(this.#api, "GET /tasks/:id", { params: { id } }),
       explain: (id) => call(this.#api, "GET /tasks/:id/explain", { params: { id } }),
+      publicToken: (id, seconds) => {
+        const given = { params: { id }, body: { seconds } };
+        return call(this.#api, "POST /tasks/:id/public-token", given);
+      },
     });
   }
 

@@ -81,6 +81,7 @@ export const limits = {
   batchOpenSecondsDefault: 24 * 60 * 60,
   batchOpenSecondsMax: 30 * 24 * 60 * 60,
   feedsMax: 128,
+  publicTokenSecondsMax: 86_400,
   feedsPerTenantMax: 16,
   /** Limits feeds of summaries, which share their work. */
   summaryFeedsMax: 1024,

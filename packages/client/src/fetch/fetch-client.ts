@@ -150,6 +150,8 @@ export class FetchClient {
       events: (taskId, signal) => updatesIn(taskId, this.#follow(taskId, signal)),
       status: (taskId) => call(ask, "GET /tasks/:id", { params: { id: taskId } }),
       explain: (taskId) => call(ask, "GET /tasks/:id/explain", { params: { id: taskId } }),
+      publicToken: (id, seconds) =>
+        call(ask, "POST /tasks/:id/public-token", { params: { id }, body: { seconds } }),
     });
   }
 

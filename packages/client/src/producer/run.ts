@@ -2,7 +2,7 @@
 import type { RunStatus, TaskExplanation } from "../api-types.ts";
 import type { RunArtifact } from "../artifact.ts";
 import { TaskFailedError } from "../codeq-error.ts";
-import { type Duration, toMs } from "../duration.ts";
+import { type Duration, toMs, toSeconds } from "../duration.ts";
 import { outputFromJson } from "../json-text.ts";
 import { validate } from "../standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
@@ -61,6 +61,11 @@ export interface Run<Output> {
    */
   events(options?: { readonly signal?: AbortSignal | undefined }): AsyncGenerator<TaskUpdate>;
   /**
+   * A token with which a browser watches this task, and can do nothing else: `codeq({ url, token }).run(task, id).events()`
+   * of `@codeq/client/fetch`. It is valid for `for` (default: `"1h"`, at most a day).
+   */
+  publicToken(options?: { readonly for?: Duration | undefined }): Promise<string>;
+  /**
    * Why the task is where it is: the rule that holds it, what is ahead of it, and about when it begins.
    *
    * ```ts
@@ -96,12 +101,15 @@ interface RunVerbs {
   readonly events: (taskId: string, signal: AbortSignal | undefined) => AsyncGenerator<TaskUpdate>;
   readonly status: (taskId: string) => Promise<RunStatus>;
   readonly explain: (taskId: string) => Promise<TaskExplanation>;
+  readonly publicToken: (taskId: string, seconds: number) => Promise<{ readonly token: string }>;
 }
+
+const publicTokenDefault: Duration = "1h";
 
 export function createRun<Output>(
   definition: TaskDefinition,
   id: string,
-  { wait, cancel, status, explain, artifacts, events }: RunVerbs,
+  { wait, cancel, status, explain, artifacts, events, publicToken }: RunVerbs,
 ): Run<Output> {
   return {
     cancel: (options = {}) => cancel(id, options),
@@ -112,6 +120,8 @@ export function createRun<Output>(
     },
     status: () => status(id),
     explain: () => explain(id),
+    publicToken: async ({ for: length = publicTokenDefault } = {}) =>
+      (await publicToken(id, toSeconds(toMs(length, "for")))).token,
     id,
     task: definition.name,
     result: async ({ timeout, signal } = {}) => {

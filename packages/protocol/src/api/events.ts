@@ -1,5 +1,5 @@
 /** Event feeds: what happens to tasks, as server-sent events. The answers are streams, which are written by hand. */
-import { endpoints } from "../contract/endpoint.ts";
+import { endpoints, invalidArgument } from "../contract/endpoint.ts";
 import {
   count,
   decimal,
@@ -11,6 +11,7 @@ import {
   text,
   whole,
 } from "../contract/shape.ts";
+import { limits } from "../limits.ts";
 
 const taskEventNames = [
   "created",
@@ -97,6 +98,14 @@ export const EventSummary = object({
   others: count("Events of further queues.", optional),
 });
 
+const PublicToken = object(
+  {
+    token: text("The token; the server does not store it."),
+    expiresAt: instant("When it expires.", { as: "expiresMs" }),
+  },
+  { name: "PublicToken" },
+);
+
 const type = "text/event-stream";
 
 export const events = endpoints({
@@ -132,7 +141,33 @@ export const events = endpoints({
       "events, `progress` and `log` among them, until it has ended. The last event, `result`, has the result of the task; a " +
       "result that is longer than 64 KiB is left out and marked with `resultOmitted`.",
     params: { id: text("The id of the task.") },
+    isCrossOrigin: true,
     refusals: ["not_found", "too_many_feeds"],
     replies: { 200: { about: "Server-sent events until the task has ended.", type } },
+  },
+  createPublicToken: {
+    key: "POST /tasks/:id/public-token",
+    access: "either",
+    summary: "Create a token with which a browser watches one task",
+    about:
+      "The token allows `GET /tasks/:id/events` of this task and nothing else, from pages of any site. Its events " +
+      "have the progress, the log and the result of the task, but not the payload, the attempts and the names of workers. " +
+      "It ends with the token of its caller.",
+    params: { id: text("The id of the task.") },
+    body: object(
+      {
+        seconds: whole("How long the token is valid.", {
+          min: 1,
+          max: limits.publicTokenSecondsMax,
+          rule: `1 to ${limits.publicTokenSecondsMax}`,
+          none: 3600,
+        }),
+      },
+      { isClosed: true },
+    ),
+    bodyOptional: true,
+    outOfBounds: invalidArgument,
+    refusals: ["not_found", "invalid_argument"],
+    replies: { 201: { about: "The token.", shape: PublicToken } },
   },
 });

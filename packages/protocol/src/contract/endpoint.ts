@@ -45,6 +45,8 @@ export interface Endpoint {
   readonly outOfBounds?: OutOfBounds;
   /** Clients that ask for it are redirected to the leader. */
   readonly redirects?: true;
+  /** Pages of other sites may call it, with a token. */
+  readonly isCrossOrigin?: true;
   /** By status. An operation that says nothing else answers with the first. */
   readonly replies: Readonly<Record<number, Reply>>;
   /** What it may be refused with beside what all endpoints like it may be refused with. */

@@ -751,8 +751,8 @@ export const settingTable = defineSettings({
     ...unset("drawn at every start"),
     secret: true,
     about:
-      "Secret that seals the sessions of the console. Servers behind one name need the same one; without it, " +
-      "everybody has to sign in again after a restart.",
+      "Secret that seals the sessions of the console and the tokens for browsers. Servers behind one name need the same " +
+      "one; without it, everybody has to sign in again after a restart, and tokens for browsers end.",
   },
   consoleTraceUrl: {
     parser: text({

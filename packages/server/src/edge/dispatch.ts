@@ -70,8 +70,10 @@ export class Dispatch {
     const { from } = credentials;
     const token = bearerToken(credentials.authorization);
     if (!token.ok) return this.noteRefusal(operation.name, refusal(token.code), { from });
+    const isOpen = operation.takesPublicTokens === true;
+    const visitor = isOpen ? this.#server.publicTokens.identityOf(token.value) : undefined;
     return whenKnown(
-      this.#authenticator.authenticate(operation.access, token.value),
+      visitor ?? this.#authenticator.authenticate(operation.access, token.value),
       (outcome): Answer<Identity> => {
         if (!outcome.ok) return this.noteRefusal(operation.name, refusal(outcome.code), { from });
         const identity = this.#withRole(outcome.value, credentials.role);

@@ -26,6 +26,7 @@ import type { FeedSummaries } from "../telemetry/feed-summaries.ts";
 import type { ApiKeys } from "./access/api-keys.ts";
 import type { AccessKind } from "./access/authenticator.ts";
 import type { Identity, Scope } from "./access/identity.ts";
+import type { PublicTokens } from "./access/public-tokens.ts";
 import type { Origin } from "./audit/audit-record.ts";
 import type { AuditTrail } from "./audit/audit-trail.ts";
 import type { ConnectedWorkers } from "./connected-workers.ts";
@@ -64,6 +65,7 @@ export interface Server {
   readonly summaries: FeedSummaries;
   readonly workers: ConnectedWorkers;
   readonly apiKeys: ApiKeys;
+  readonly publicTokens: PublicTokens;
   readonly audit: AuditTrail;
   readonly config: Config;
   readonly randomBytes: RandomBytes;
@@ -142,6 +144,8 @@ export interface Operation<Input, Output> {
   readonly scope: Scope | undefined;
   /** It is of no use without payloads or results, and refused where they are hidden. */
   readonly showsPayloads?: true;
+  /** Browsers may call it with a token for the only task that it shows. */
+  readonly takesPublicTokens?: true;
   /** An operator may name all tenants at once; the tenant of the call is `everyTenant` then. */
   readonly forEveryTenant?: true;
   /** Which rate limit it counts in, and as what. */

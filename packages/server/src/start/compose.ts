@@ -26,14 +26,15 @@ import { ApiKeys, writeApiKeyUses } from "../edge/access/api-keys.ts";
 import { Authenticator } from "../edge/access/authenticator.ts";
 import { type FetchKeySet, type KeySet, refreshKeySets } from "../edge/access/key-set.ts";
 import { Providers } from "../edge/access/providers.ts";
+import { PublicTokens } from "../edge/access/public-tokens.ts";
 import { type RequestText, requestText } from "../edge/access/request-text.ts";
+import { drawText } from "../edge/access/seal.ts";
 import { Revocations } from "../edge/access/token-provider.ts";
 import { auditEventOf } from "../edge/audit/audit-record.ts";
 import { AuditTrail, deleteOldAudit, writeAudit } from "../edge/audit/audit-trail.ts";
 import { ConnectedWorkers } from "../edge/connected-workers.ts";
 import { apiPages } from "../edge/console/api-pages.ts";
 import { IdentityLogin } from "../edge/console/identity-login.ts";
-import { drawText } from "../edge/console/seal.ts";
 import { Sessions } from "../edge/console/sessions.ts";
 import { Dispatch } from "../edge/dispatch.ts";
 import { HttpPages } from "../edge/grpc/http-pages.ts";
@@ -188,7 +189,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     zones,
   };
   const { freeBytes } = parts.storage;
-  const server = { broker, ...stored, ...around, freeBytes };
+  const publicTokens = new PublicTokens({ secret: secretOf(parts), clock, randomBytes, apiKeys });
+  const server = { broker, ...stored, ...around, publicTokens, freeBytes };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -240,13 +242,17 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   };
 }
 
+/** Seals what browsers get. Nodes of a cluster open what another node has sealed. */
+function secretOf({ config, randomBytes }: Pick<CoreParts, "config" | "randomBytes">): string {
+  return config.consoleSecret || config.clusterSecret || drawText(randomBytes, 32);
+}
+
 /** Who is signed in to the console, and how people sign in. */
 function openConsole(
   { config, clock, randomBytes, requestText: ask = requestText }: CoreParts,
   providers: Providers,
 ): Pick<Core, "sessions" | "login"> {
-  // Nodes of a cluster know the sessions of each other.
-  const secret = config.consoleSecret || config.clusterSecret || drawText(randomBytes, 32);
+  const secret = secretOf({ config, randomBytes });
   const sessions = new Sessions({ secret, clock, randomBytes });
   const issuer = config.producerAuth.find((each) => each.type === "jwks");
   if (config.consoleLoginClientId === "" || issuer === undefined) {

@@ -35,7 +35,7 @@ import {
 } from "../features/cluster/operations.ts";
 import { eventRoutes } from "../features/events/event-routes.ts";
 import { watchEvents } from "../features/events/watch-events.ts";
-import { watchTask } from "../features/events/watch-task.ts";
+import { createPublicToken, watchTask } from "../features/events/watch-task.ts";
 import { explainAnyTask, explainTask } from "../features/explain/explain-task.ts";
 import { explainWorker } from "../features/explain/explain-worker.ts";
 import { listFailureGroups, triageFailureGroup } from "../features/failures/operations.ts";
@@ -238,6 +238,7 @@ export const operations = {
   explainAnyTask,
   explainWorker,
   watchTask,
+  createPublicToken,
 } as const;
 
 export const routes: readonly AnyRoute[] = [

@@ -4,7 +4,14 @@
  */
 import { hash } from "node:crypto";
 import { type ErrorCode, limits } from "@codeq/protocol";
-import { accept, type Outcome, refuse, type TenantId, type WorkerId } from "@codeq/queue";
+import {
+  accept,
+  type Outcome,
+  refuse,
+  type TaskId,
+  type TenantId,
+  type WorkerId,
+} from "@codeq/queue";
 import { isTextList } from "../../config/auth-blob.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Call } from "../operation.ts";
@@ -41,6 +48,8 @@ export interface Identity {
   readonly apiKeyId?: ApiKeyId | undefined;
   /** Whether the token has been revoked since it was accepted. */
   readonly isRevoked: () => boolean;
+  /** The only task that the caller may watch; undefined for all callers but browsers with a public token. */
+  readonly onlyTask?: TaskId | undefined;
 }
 
 export const workerScopes = [

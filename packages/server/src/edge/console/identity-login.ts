@@ -14,8 +14,8 @@ import { hash } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
 import type { RequestText, TextReply, TextRequest } from "../access/request-text.ts";
+import { drawText, Seal } from "../access/seal.ts";
 import { isSameText, type TokenProvider } from "../access/token-provider.ts";
-import { drawText, Seal } from "./seal.ts";
 
 export interface LoginConfig {
   readonly issuer: string;

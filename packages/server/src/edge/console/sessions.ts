@@ -6,8 +6,8 @@
  */
 import type { Clock } from "../../core/clock.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
+import { drawText, Seal } from "../access/seal.ts";
 import { isSameText } from "../access/token-provider.ts";
-import { drawText, Seal } from "./seal.ts";
 
 export interface Session {
   readonly token: string;

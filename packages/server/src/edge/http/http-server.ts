@@ -227,7 +227,10 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     const warnings = new SpacedWarnings(logger, clock);
     if (login !== undefined) addLoginRoutes(app, { ...parts, login, warnings });
   }
-  for (const each of options.routes) addRoute(app, each, { ...options, calls });
+  for (const each of options.routes) {
+    addRoute(app, each, { ...options, calls });
+    if (each.isCrossOrigin === true) addPreflight(app, each);
+  }
   return app;
 }
 
@@ -313,6 +316,7 @@ function addRoute(
     onRequest: (request, reply, done) => {
       const exchange = exchangeOf(each, request, reply);
       request.exchange = exchange;
+      if (each.isCrossOrigin === true) reply.headers(anyOrigin);
       const decide = (refused: HttpReply | undefined): void => {
         if (refused === undefined) {
           done();
@@ -337,6 +341,26 @@ function addRoute(
       return send(reply, answer);
     },
   });
+}
+
+/** Pages of any site may ask: what counts is the token, which browsers do not send by themselves. */
+const anyOrigin = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": "codeq-error, retry-after, x-request-id",
+} as const;
+
+function addPreflight(app: FastifyInstance, { method, path }: AnyRoute): void {
+  app.options(path, async (_request, reply) =>
+    reply
+      .headers({
+        ...anyOrigin,
+        "access-control-allow-methods": method,
+        "access-control-allow-headers": "authorization, codeq-redirect",
+        "access-control-max-age": "7200",
+      })
+      .code(204)
+      .send(),
+  );
 }
 
 function exchangeOf(route: AnyRoute, request: FastifyRequest, reply: FastifyReply): Exchange {

@@ -17,7 +17,7 @@ import {
 } from "@codeq/queue";
 import { placeOf } from "../../core/search/task-filter.ts";
 import type { Timestamps } from "../../core/timestamps.ts";
-import type { FeedEvent } from "../../telemetry/feed.ts";
+import type { FeedEvent, TaskEvent } from "../../telemetry/feed.ts";
 import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
 
 const locations = {
@@ -52,6 +52,33 @@ export class JsonCodec {
   /** A task with its attempts. */
   taskWithHistory(task: Task, payload: string): string {
     return `${this.#open(task, payload)}${this.#history(task)}${this.#report(task)}}`;
+  }
+
+  /** What a browser gets to see that watches the task. */
+  publicTask(task: Task): string {
+    const { id, command, createdMs, updatedMs } = task;
+    const status = statusOf(task.place);
+    const times = { createdAt: this.instant(createdMs), updatedAt: this.instant(updatedMs) };
+    const shown = JSON.stringify({ id, command, status, ...times });
+    return `${shown.slice(0, -1)}${this.#report(task)}}`;
+  }
+
+  /** The same of what happens to it. */
+  publicEvent(event: FeedEvent): string {
+    const { event: name, atMs, command, reason } = event;
+    const time = this.#timestamps.local(atMs);
+    const { taskId, attempt, how, delaySeconds, percent, text, lines } = event as TaskEvent;
+    const said = { reason, percent, text, lines };
+    return JSON.stringify({
+      event: name,
+      time,
+      taskId,
+      command,
+      attempt,
+      how,
+      delaySeconds,
+      ...said,
+    });
   }
 
   /** Empty for a task without attempts. */

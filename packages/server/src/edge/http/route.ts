@@ -43,6 +43,7 @@ export interface Route<Input, Output> extends RouteDescription {
   readonly query?: QueryFields;
   /** Clients that ask for it are redirected to the leader: of the task in the path, or of the only shard. */
   readonly redirects?: true;
+  readonly isCrossOrigin?: true;
   /** The body is a file, which the operation reads piece by piece. */
   readonly isUpload?: true;
   /** The operation may wait for an event, so a caller that leaves has to be noticed. */

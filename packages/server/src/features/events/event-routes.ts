@@ -3,11 +3,12 @@ import type { JsonCodec } from "../../edge/http/json-codec.ts";
 import type { HttpReply } from "../../edge/http/route.ts";
 import { EventStream } from "./event-stream.ts";
 import { type OpenFeed, watchEvents } from "./watch-events.ts";
-import { type WatchedTask, watchTask } from "./watch-task.ts";
+import { createPublicToken, type WatchedTask, watchTask } from "./watch-task.ts";
 
 const waits = (): boolean => true;
 
 export const eventRoutes = {
+  createPublicToken,
   watchEvents: {
     operation: watchEvents,
     waits,
@@ -16,10 +17,11 @@ export const eventRoutes = {
   watchTask: {
     operation: watchTask,
     waits,
-    reply: ({ feed, task, payload, result }: WatchedTask, codec: JsonCodec) =>
+    reply: ({ feed, task, payload, result, isPublic }: WatchedTask, codec: JsonCodec) =>
       feedReply(
         new EventStream(feed, codec, {
-          first: codec.taskWithHistory(task, payload),
+          first: isPublic ? codec.publicTask(task) : codec.taskWithHistory(task, payload),
+          ...(isPublic ? { show: (event) => codec.publicEvent(event) } : {}),
           isOver: task.place.in === "done" || task.place.in === "dead",
           isLast: ({ event }) => event === "completed" || event === "failed",
           result: async () => {

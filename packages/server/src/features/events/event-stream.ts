@@ -22,6 +22,8 @@ const retryMs = 1000;
 export interface StreamAbout {
   /** JSON text of the first event. */
   readonly first?: string;
+  /** JSON text of an event, for readers that are not shown everything. */
+  readonly show?: (event: FeedEvent) => string;
   /** The feed ends after the first event. */
   readonly isOver?: boolean;
   /** Whether the feed ends after this event. */
@@ -72,7 +74,8 @@ export class EventStream extends Readable {
   }
 
   #hear(event: FeedEvent): boolean {
-    const text = eventText(event.event, this.#codec.event(event));
+    const shown = this.#about.show?.(event) ?? this.#codec.event(event);
+    const text = eventText(event.event, shown);
     const isTaken = this.#take(text);
     if (isTaken && this.#about.isLast?.(event) === true) void this.#conclude();
     return isTaken;
