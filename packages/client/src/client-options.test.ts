@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codeq, optionsIn } from "./client.ts";
+import { task } from "./own-client.ts";
+import { testServer } from "./test-server/index.ts";
 
 test("address and token come from the environment, unless they are given", () => {
   const env = { CODEQ_BASE_URL: "http://a:1", CODEQ_TOKEN: "secret", CODEQ_GRACE: "5s" };
@@ -20,4 +22,43 @@ test("an unknown option is refused and named", () => {
     code: "invalid_option",
     message: /^unknown option baseUrl; the options are url, token, /,
   });
+});
+
+test("unknown options of tasks, of workers and of what is enqueued are refused as well", async () => {
+  await using server = await testServer();
+  const { client } = server;
+  const greet = task<number, void>("greet");
+  const wrong = (options: object): never => options as never;
+  const attempts: [() => unknown, RegExp][] = [
+    [() => task("x", wrong({ prority: 1 })), /^unknown option prority of the task x; .*priority/],
+    [
+      () => task("x", wrong({ retry: { attempts: 1 } })),
+      /^unknown option attempts of retry of the task x; the options are maxAttempts, delay$/,
+    ],
+    [() => client.enqueue(greet, 1, wrong({ dely: 1 })), /^unknown option dely for the task greet/],
+    [
+      () => client.enqueue(greet, 1, wrong({ unique: { key: "a", whle: "waiting" } })),
+      /^unknown option whle of unique; the options are key, while, on, for, maxWait$/,
+    ],
+    [
+      () =>
+        client.worker(
+          greet.handle(() => {}),
+          wrong({ concurency: 1 }),
+        ),
+      /concurency of a worker/,
+    ],
+    [
+      () =>
+        client.worker(
+          greet.handle(() => {}),
+          wrong({ on: { fail: () => {} } }),
+        ),
+      /^unknown option fail in on of a worker; the options are completed, failed/,
+    ],
+  ];
+  for (const [attempt, message] of attempts) {
+    await assert.rejects(async () => attempt(), { code: "invalid_option", message });
+  }
+  assert.deepEqual(server.counts(greet), { ready: 0, delayed: 0, leased: 0, dead: 0 });
 });

@@ -13,6 +13,7 @@ import {
   batchOf,
   createBatch,
 } from "./batches/batch.ts";
+import { checkOptions, type OptionNames } from "./check-options.ts";
 import { CodeqError } from "./codeq-error.ts";
 import type { TokenSource } from "./connection.ts";
 import { type Duration, toMs } from "./duration.ts";
@@ -44,6 +45,7 @@ import {
   checkConcurrency,
   checkMaxTasks,
   checkName,
+  checkWorkerOptions,
   handlersByQueue,
   type Worker,
   type WorkerOptions,
@@ -116,7 +118,7 @@ export function codeq(options: ClientOptions = {}): Client {
   return new Client(whole, systemRuntime, openTransports(whole, systemRuntime));
 }
 
-const optionNames: Readonly<Record<keyof ClientOptions, true>> = {
+const optionNames: OptionNames<ClientOptions> = {
   ...{ url: true, token: true, transport: true, streams: true },
   ...{ grace: true, tls: true, tracing: true, onWarning: true },
 };
@@ -126,11 +128,7 @@ export function optionsIn(
   env: Readonly<Record<string, string | undefined>>,
   options: ClientOptions,
 ): ClientOptions {
-  const unknown = Object.keys(options).find((name) => !Object.hasOwn(optionNames, name));
-  if (unknown !== undefined) {
-    const known = Object.keys(optionNames).join(", ");
-    throw new CodeqError("invalid_option", `unknown option ${unknown}; the options are ${known}`);
-  }
+  checkOptions(options, optionNames, "");
   const found = serverIn(env, options);
   const grace = options.grace ?? ((env["CODEQ_GRACE"] || undefined) as Duration | undefined);
   return { ...options, ...found, grace };
@@ -305,6 +303,7 @@ export class Client implements AsyncDisposable {
    */
   worker(handlers: Handler | readonly Handler[], options: WorkerOptions = {}): Worker {
     this.#checkOpen();
+    checkWorkerOptions(options);
     const { middleware = [], on = {}, lagWarning = lagWarningDefault } = options;
     const byQueue = handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]);
     const token = options.token === undefined ? this.#token : tokenSource(options.token);

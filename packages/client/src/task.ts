@@ -3,6 +3,7 @@
  * is to be treated. The types flow from here to `enqueue`, to handlers and to results.
  */
 import { limits } from "@codeq/protocol";
+import { checkOptions, type OptionNames } from "./check-options.ts";
 import type { Codec } from "./codec.ts";
 import { CodeqError } from "./codeq-error.ts";
 import { type Duration, toMs } from "./duration.ts";
@@ -301,11 +302,18 @@ function handlerOfMany(
 
 const leaseDefault: Duration = "60s";
 
+const settingNames: OptionNames<TaskSettings & Schemas> = {
+  ...{ input: true, output: true, unique: true, lane: true, cost: true, codec: true },
+  ...{ retry: true, lease: true, timeout: true, priority: true },
+};
+const retryNames: OptionNames<RetryOptions> = { maxAttempts: true, delay: true };
+
 function toDefinition(name: string, options: TaskSettings<never> & Schemas): TaskDefinition {
   if (!limits.commandPattern.test(name)) {
     const rule = "a letter or digit, then up to 127 of letters, digits and _ . : -";
     throw new CodeqError("invalid_option", `invalid task name ${JSON.stringify(name)}: ${rule}`);
   }
+  checkOptions(options, settingNames, ` of the task ${name}`);
   const { input, output, retry = {}, lease = leaseDefault, timeout, priority = 0 } = options;
   const leaseMs = toMs(lease, "lease");
   if (leaseMs < limits.leaseSecondsMin * 1000 || leaseMs > limits.leaseSecondsMax * 1000) {
@@ -315,6 +323,7 @@ function toDefinition(name: string, options: TaskSettings<never> & Schemas): Tas
     );
   }
   checkPriority(priority);
+  checkOptions(retry, retryNames, ` of retry of the task ${name}`);
   checkMaxAttempts(retry.maxAttempts);
   return {
     name,

@@ -1,5 +1,6 @@
 /** How one task is to be treated, checked and turned into the fields of the wire. */
 import { limits } from "@codeq/protocol";
+import { checkOptions, type OptionNames } from "../check-options.ts";
 import { CodeqError, messageOf } from "../codeq-error.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import { validate } from "../standard-schema.ts";
@@ -71,6 +72,15 @@ export type EnqueueArguments<Input> = undefined extends Input
   ? [input?: Input, options?: EnqueueOptions]
   : [input: Input, options?: EnqueueOptions];
 
+const enqueueOptionNames: OptionNames<EnqueueOptions> = {
+  ...{ delay: true, runAt: true, priority: true, maxAttempts: true, unique: true, lane: true },
+  ...{ cost: true, executionTimeout: true, ttl: true, tags: true, batch: true, webhook: true },
+  ...{ idempotencyKey: true, idempotencyMode: true, timeout: true, signal: true, after: true },
+};
+const uniqueNames: OptionNames<UniqueOptions> = {
+  ...{ key: true, while: true, on: true, for: true, maxWait: true },
+};
+
 /** Below what one message to the server may have. */
 const payloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 
@@ -128,6 +138,7 @@ export async function createFields(
   },
 ): Promise<CreateFields & { readonly payload: string }> {
   const { priority = definition.priority, maxAttempts = definition.maxAttempts } = options;
+  checkOptions(options, enqueueOptionNames, ` for the task ${definition.name}`);
   checkPriority(priority);
   checkMaxAttempts(maxAttempts);
   const idempotencyKey = keyOf(options) ?? more.ownKey;
@@ -168,6 +179,7 @@ const noUnique: UniqueFields = {
 
 function uniqueFields(unique: UniqueOptions | undefined, payload: string): UniqueFields {
   if (unique === undefined) return noUnique;
+  checkOptions(unique, uniqueNames, " of unique");
   const { key: given, while: uniqueWhile = "", on: uniqueOn = "" } = unique;
   const uniqueKey = typeof given === "string" ? given : given(JSON.parse(payload));
   const max = limits.uniqueKeyCharsMax;

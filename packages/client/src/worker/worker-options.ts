@@ -1,5 +1,6 @@
 /** The options and the events of a worker. */
 import { limits } from "@codeq/protocol";
+import { checkOptions, type OptionNames } from "../check-options.ts";
 import { CodeqError } from "../codeq-error.ts";
 import type { Duration } from "../duration.ts";
 import type { Handler } from "../task.ts";
@@ -34,6 +35,11 @@ export interface WorkerOptions {
   /** When it differs from that of the client. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
 }
+
+const optionNames: OptionNames<WorkerOptions> = {
+  ...{ concurrency: true, maxTasks: true, middleware: true, on: true, name: true },
+  ...{ lagWarning: true, signals: true, grace: true, stacks: true, token: true },
+};
 
 /**
  * Functions that are called for events of a worker.
@@ -99,6 +105,16 @@ export interface Worker extends AsyncDisposable {
    * within the grace, without an attempt being counted. Rejects when the server cannot be reached.
    */
   close(options?: CloseOptions): Promise<void>;
+}
+
+const listenerNames: OptionNames<WorkerListeners> = {
+  ...{ completed: true, failed: true, refused: true, settled: true, stopped: true },
+  ...{ warning: true, progress: true, connection: true },
+};
+
+export function checkWorkerOptions(options: WorkerOptions): void {
+  checkOptions(options, optionNames, " of a worker");
+  checkOptions(options.on ?? {}, listenerNames, " in on of a worker");
 }
 
 const concurrencyDefault = 10;
