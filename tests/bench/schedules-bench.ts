@@ -39,6 +39,8 @@ const options = {
   within: "",
   spread: "",
   pauseAfterFailures: 0,
+  lane: "",
+  cost: 0,
 } as const;
 
 export async function schedulesBench(args: readonly string[]): Promise<void> {

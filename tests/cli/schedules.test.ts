@@ -13,6 +13,7 @@ test("a schedule is put, looked at, paused, run, backfilled and deleted", async 
   };
   const put = ["schedules", "put", "digest", "mail", "--cron", "0 9 * * MON-FRI"];
   put.push("--tz", "Europe/Paris", "--payload", '{"page":1}', "--tag", "nightly", "--tag", "eu");
+  put.push("--unique", "ada", "--unique-on", "latest", "--lane", "acme", "--cost", "2");
   put.push("--ttl", "90s", "--from", "2020-01-01T00:00:00Z", "--except", "2030-12-25");
   assert.match(await said(...put), /^digest has version 1; next: \S+/);
   assert.match(await said(...put), /^digest has version 1;/);
@@ -20,6 +21,10 @@ test("a schedule is put, looked at, paused, run, backfilled and deleted", async 
   assert.deepEqual(
     [shown.tags, shown.ttlSeconds, shown.payload, shown.except],
     [["nightly", "eu"], 90, { page: 1 }, ["2030-12-25"]],
+  );
+  assert.deepEqual(
+    [shown.unique.key, shown.unique.on, shown.lane, shown.cost],
+    ["ada", "latest", "acme", 2],
   );
   const listed = await said("schedules", "list", "--prefix", "dig");
   assert.match(

@@ -82,7 +82,7 @@ test("a schedule is put, read, listed and deleted", async (t) => {
     nextAt: "2026-01-02T03:05:00Z",
     handledAt: "2026-01-02T03:04:05.12Z",
     fired: 0,
-    skipped: { late: 0, superseded: 0, overlap: 0, replaced: 0, paused: 0, quota: 0 },
+    skipped: { late: 0, superseded: 0, overlap: 0, replaced: 0, paused: 0, quota: 0, unique: 0 },
     live: 0,
   });
   assert.deepEqual(await shown(server, "digest-acme"), reply.json);
@@ -359,6 +359,127 @@ describe("overlap", () => {
   });
 });
 
+describe("with a unique key", onlyWith.broker, () => {
+  const unique = { key: "ada", on: "latest" };
+  const body = { command: "sync", cron: "* * * * *", overlap: "allow", payload: 1, unique };
+  const enqueue = (server: RunningServer, payload: unknown, on = "latest") =>
+    server.create({ command: "sync", payload, unique: { key: "ada", on } });
+
+  test("an instant becomes the task of the key, and is skipped while another task has it", async (t) => {
+    const server = await setup(t);
+    await made(server, "nightly", body);
+    const own = await enqueue(server, 0);
+    await server.clock.advance(minuteMs);
+    // The task that waits gets what the schedule says.
+    assert.equal((await server.task(own)).payload, "1");
+    assert.deepEqual(await skips(server, "nightly"), [["unique", 1]]);
+    await server.claim();
+    await server.clock.advance(minuteMs);
+    assert.deepEqual(await fired(server, "nightly"), ["2026-01-02T03:06:00Z"]);
+    const next = await enqueue(server, 2);
+    const { scheduleId, waitsForKey } = await server.task(next);
+    assert.deepEqual([scheduleId, waitsForKey], ["nightly", true]);
+    await server.complete(own);
+    const claimed = await server.claim();
+    assert.deepEqual([claimed.id, claimed.payload], [next, "2"]);
+    await server.complete(next);
+    await server.clock.advance(minuteMs);
+    const { fired: count, lastAt, live, skipped } = await shown(server, "nightly");
+    assert.deepEqual([count, lastAt, live, skipped.unique], [2, "2026-01-02T03:07:00Z", 1, 1]);
+  });
+
+  test("return and refuse skip, and cancel takes the place of the other task", async (t) => {
+    const server = await setup(t);
+    for (const on of ["return", "refuse", "cancel"]) {
+      await made(server, on, { ...body, unique: { key: on, on } });
+    }
+    const ids = await Promise.all(
+      ["return", "refuse", "cancel"].map((key) =>
+        server.create({ command: "sync", payload: 0, unique: { key } }),
+      ),
+    );
+    await server.clock.advance(minuteMs);
+    const [returned, refused, cancelled] = await Promise.all(ids.map((id) => server.task(id)));
+    assert.deepEqual([returned.payload, refused.payload, cancelled.error], ["0", "0", "CANCELLED"]);
+    assert.deepEqual(await skips(server, "return"), [["unique", 1]]);
+    assert.deepEqual(await skips(server, "refuse"), [["unique", 1]]);
+    assert.deepEqual(await fired(server, "cancel"), ["2026-01-02T03:05:00Z"]);
+    const { why, text } = await shown(server, "return/explain?at=2026-01-02T03:05");
+    assert.equal(why, "unique");
+    assert.match(text, /another task had the unique key/);
+  });
+
+  test("of several instants that are due together, the last one becomes a task", async (t) => {
+    const server = await setup(t);
+    await made(server, "nightly", { ...body, catchUp: "all" });
+    await server.world.stop();
+    await server.world.clock.advance(3 * minuteMs);
+    const next = await server.world.start();
+    await next.clock.advance(1);
+    assert.deepEqual(await fired(next, "nightly"), ["2026-01-02T03:07:00Z"]);
+    assert.deepEqual(await skips(next, "nightly"), [["unique", 2]]);
+  });
+
+  test("a task that waits for the running one of the schedule has the key after it", async (t) => {
+    const server = await setup(t);
+    await made(server, "nightly", { ...body, overlap: "one" });
+    await server.clock.advance(2 * minuteMs);
+    const { id } = await server.claim();
+    const { waitingAt } = await shown(server, "nightly");
+    assert.equal(waitingAt, "2026-01-02T03:06:00Z");
+    await server.complete(id);
+    await server.clock.advance(secondMs);
+    const next = await server.claim();
+    assert.deepEqual([next.scheduledFor, next.uniqueKey], ["2026-01-02T03:06:00Z", "ada"]);
+    assert.equal(await enqueue(server, 5, "return"), next.id);
+  });
+
+  test("run now gives the task of the key, and a backfill has no key", async (t) => {
+    const server = await setup(t);
+    await made(server, "nightly", { ...body, unique: { key: "ada" } });
+    await made(server, "strict", { ...body, unique: { key: "ada", on: "refuse" } });
+    const id = await enqueue(server, 0);
+    const ran = await change(server, "nightly", "run");
+    assert.deepEqual([ran.status, ran.json.taskId], [201, id]);
+    const busy = await change(server, "strict", "run");
+    assert.deepEqual([busy.status, busy.json.error.includes(id)], [409, true]);
+    await server.clock.advance(3 * minuteMs);
+    const span = { from: "2026-01-02T03:05:00Z", until: "2026-01-02T03:07:00Z" };
+    const job = await change(server, "nightly", "backfill", span);
+    assert.equal(job.status, 201, job.text);
+    await server.clock.advance(10 * secondMs);
+    assert.equal((await fired(server, "nightly")).length, 3);
+    const { runs } = await shown(server, "nightly/runs");
+    const [task] = runs.filter(({ kind }: { kind: string }) => kind === "backfill");
+    assert.equal((await server.task(task.taskId)).uniqueKey, undefined);
+  });
+
+  test("the request is the same with and without what is the default", async (t) => {
+    const server = await setup(t);
+    await made(server, "nightly", { ...body, unique: { key: "ada" }, lane: "acme", cost: 2 });
+    const whole = { on: "return", key: "ada", while: "unfinished" };
+    const same = await put(server, "nightly", { ...body, unique: whole, lane: "acme", cost: 2 });
+    const { version, unique: kept, lane, cost } = same.json;
+    assert.deepEqual([same.status, version, lane, cost], [200, 1, "acme", 2]);
+    assert.deepEqual(kept, whole);
+    await server.clock.advance(minuteMs);
+    const task = await server.claim();
+    assert.deepEqual([task.uniqueKey, task.lane, task.cost], ["ada", "acme", 2]);
+    const restarted = await server.restart();
+    assert.deepEqual((await shown(restarted, "nightly")).unique, whole);
+  });
+});
+
+test("with several shards a schedule has neither a unique key nor a lane", async (t) => {
+  const server = await setup(t, { settings: { shards: 3 } });
+  for (const more of [{ unique: { key: "ada" } }, { lane: "acme" }]) {
+    const reply = await put(server, "digest", { ...minutely, ...more });
+    assert.deepEqual([reply.status, reply.headers["codeq-error"]], [400, "placement_conflict"]);
+    assert.match(reply.json.error, /leave them out, and let its task enqueue the other one/);
+  }
+  assert.equal((await put(server, "digest", { ...minutely, cost: 2 })).status, 201);
+});
+
 test("times ends a schedule, and from and until bound it", async (t) => {
   const server = await setup(t);
   await made(server, "thrice", { ...minutely, times: 3 });
@@ -522,6 +643,12 @@ const mistakes: readonly [object, RegExp][] = [
   [{ cron: "0 9 * * *", webhook: "http://127.0.0.1/" }, /URL of a public address, or any address/],
   [{ cron: "0 9 * * *", tags: ["a b"] }, /without spaces and commas/],
   [{ cron: "0 9 * * *", priority: 11 }, /0 to 9/],
+  [{ cron: "0 9 * * *", unique: {} }, /invalid 'unique.key' \(1 to 200 characters\)/],
+  [{ cron: "0 9 * * *", unique: { key: "k", on: "drop" } }, /one of return, refuse, replace/],
+  [{ cron: "0 9 * * *", unique: { key: "k", for: "5" } }, /a length of time such as 5m/],
+  [{ cron: "0 9 * * *", lane: "ü".repeat(200) }, /invalid 'lane' \(at most \d+ bytes/],
+  [{ cron: "0 9 * * *", lane: ".." }, /and not \. or \.\., which no URL can name/],
+  [{ cron: "0 9 * * *", cost: -1 }, /invalid 'cost'/],
   [{}, /give either cron, such as/],
 ];
 

@@ -41,6 +41,8 @@ const options: ScheduleOptions = {
   within: "",
   spread: "",
   pauseAfterFailures: 0,
+  lane: "",
+  cost: 0,
 };
 const kinds = [
   { overlap: "skip", catchUp: "latest" },

@@ -209,8 +209,8 @@ const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "a full disk refuses the end of a task whose schedule has moved on in memory",
     file: schedules,
-    from: 'store.state === "open" ? this.#afterEnd(entry, state) : undefined',
-    to: "this.#afterEnd(entry, state)",
+    from: 'store.state === "open" && entry.record.options.unique === undefined',
+    to: "entry.record.options.unique === undefined",
     seed: 316,
     says: /schedule \S+: /,
   },

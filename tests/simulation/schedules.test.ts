@@ -2,8 +2,9 @@
  * Schedules in a world that crashes, loses power, sets its clock and pauses them, on one shard and on several.
  *
  * Checked at the end of every life: each nominal instant has exactly one of {task, counted skip, waiting}; no task is
- * early or was created during a pause; tasks of a schedule overlap only when it allows that; and the live tasks that
- * the server counts are those that have not ended. Bugs are planted, and each must be found.
+ * early or was created during a pause; tasks of a schedule overlap only when it allows that; of the tasks of schedules
+ * with the same unique key, one has the key and one at most waits for it; and the live tasks that the server counts are
+ * those that have not ended. Bugs are planted, and each must be found.
  */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -29,9 +30,13 @@ interface Pause {
   toMs: number;
 }
 
+/** What schedules do that share a unique key. */
+const uniqueActions = ["return", "latest", "cancel"] as const;
+
 interface Known {
   readonly id: string;
   readonly overlap: (typeof overlaps)[number];
+  readonly isUnique: boolean;
   readonly pauses: Pause[];
   isPaused: boolean;
 }
@@ -48,20 +53,35 @@ class ScheduleWorld {
     this.#random = random;
   }
 
-  async make(): Promise<void> {
+  async make({ hasUnique }: { readonly hasUnique: boolean }): Promise<void> {
     for (const overlap of overlaps) {
-      for (const catchUp of catchUps) {
-        const id = `${overlap}-${catchUp}`;
-        const body = { command: "render", every: "1m", overlap, catchUp, graceSeconds: 5 };
-        const reply = await this.server.ask(`/v1/codeq/admin/schedules/${id}`, {
-          method: "PUT",
-          caller,
-          body,
-        });
-        assert.equal(reply.status, 201, reply.text);
-        this.#schedules.push({ id, overlap, pauses: [], isPaused: false });
+      for (const catchUp of catchUps)
+        await this.#put(`${overlap}-${catchUp}`, { overlap, catchUp });
+    }
+    if (!hasUnique) return;
+    for (const overlap of ["allow", "one"] as const) {
+      for (const on of uniqueActions) {
+        const unique = { key: "shared", on };
+        await this.#put(`unique-${overlap}-${on}`, { overlap, catchUp: "all", unique });
       }
     }
+  }
+
+  async #put(
+    id: string,
+    options: {
+      readonly overlap: Known["overlap"];
+      readonly catchUp: string;
+      readonly unique?: object;
+    },
+  ): Promise<void> {
+    const body = { command: "render", every: "1m", graceSeconds: 5, ...options };
+    const path = `/v1/codeq/admin/schedules/${id}`;
+    const reply = await this.server.ask(path, { method: "PUT", caller, body });
+    assert.equal(reply.status, 201, reply.text);
+    const isUnique = options.unique !== undefined;
+    const { overlap } = options;
+    this.#schedules.push({ id, overlap, isUnique, pauses: [], isPaused: false });
   }
 
   async step(): Promise<void> {
@@ -115,10 +135,23 @@ class ScheduleWorld {
   }
 
   async check(): Promise<void> {
-    for (const schedule of this.#schedules) await this.#checkOne(schedule);
+    let holders = 0;
+    let waiting = 0;
+    for (const schedule of this.#schedules) {
+      const tasks = await this.#checkOne(schedule);
+      if (!schedule.isUnique) continue;
+      for (const { status, waitsForKey } of tasks) {
+        if (!isLive(status)) continue;
+        if (waitsForKey === true) waiting += 1;
+        else holders += 1;
+      }
+    }
+    assert.ok(holders <= 1, `${holders} live tasks have the unique key`);
+    assert.ok(waiting <= holders, `${waiting} tasks wait for the unique key of ${holders}`);
   }
 
-  async #checkOne(schedule: Known): Promise<void> {
+  /** The tasks of the schedule. */
+  async #checkOne(schedule: Known): Promise<readonly ShownTask[]> {
     const { id, overlap } = schedule;
     const shown = (await this.server.get(`/admin/schedules/${id}`, caller)).json;
     const { runs } = (await this.server.get(`/admin/schedules/${id}/runs?limit=1000`, caller))
@@ -146,19 +179,22 @@ class ScheduleWorld {
       );
       assert.ok(!isInPause || this.#wasSetBack, `${id}: ${at} was created during a pause`);
     }
-    const live = await this.#liveOf(tasks);
+    const found: ShownTask[] = [];
+    for (const { taskId = "" } of tasks) found.push(await this.server.task(taskId));
+    const live = found.filter(({ status }) => isLive(status)).length;
     assert.equal(live, shown.live, `${id}: live tasks and their count differ`);
     if (overlap !== "allow") assert.ok(live <= 1, `${id}: ${live} tasks are live`);
+    return found;
   }
+}
 
-  async #liveOf(tasks: readonly Run[]): Promise<number> {
-    let live = 0;
-    for (const { taskId = "" } of tasks) {
-      const { status } = await this.server.task(taskId);
-      if (status === "PENDING" || status === "IN_PROGRESS") live += 1;
-    }
-    return live;
-  }
+interface ShownTask {
+  readonly status: string;
+  readonly waitsForKey?: true;
+}
+
+function isLive(status: string): boolean {
+  return status === "PENDING" || status === "IN_PROGRESS";
 }
 
 async function live(t: Parameters<typeof setup>[0], seed: number, shards: number): Promise<void> {
@@ -166,7 +202,7 @@ async function live(t: Parameters<typeof setup>[0], seed: number, shards: number
   const settings = { shards, retentionSeconds: 10_000_000, dlqRetentionSeconds: 10_000_000 };
   const server = await setup(t, { storage: "sim-disk", seed, settings });
   const world = new ScheduleWorld(server, random.fork("steps"));
-  await world.make();
+  await world.make({ hasUnique: shards === 1 });
   for (let step = 0; step < 60; step++) await world.step();
   await world.server.clock.advance(1000);
   await world.check();
@@ -201,6 +237,13 @@ const bugs: Readonly<Record<string, () => () => void>> = {
     withStates((state) => ({ ...state, handledMs: state.handledMs + 7 * periodMs })),
   "the last instant is fired again after a restart": () =>
     withStates((state) => ({ ...state, handledMs: state.handledMs - periodMs })),
+  "a schedule does not look for the task that has its unique key": () => {
+    const { unique } = Store.prototype;
+    Store.prototype.unique = () => undefined;
+    return () => {
+      Store.prototype.unique = unique;
+    };
+  },
   "live tasks are not counted again after a restart": () => {
     const { liveOfSchedules } = Store.prototype;
     Store.prototype.liveOfSchedules = async function* () {};

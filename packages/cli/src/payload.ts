@@ -119,7 +119,7 @@ export function taskFields(options: Options): NewTask {
   };
 }
 
-function uniqueIn(options: Options): NewTask["unique"] {
+export function uniqueIn(options: Options): NewTask["unique"] {
   const lengthOf = (name: string): string | undefined => {
     const ms = options.durationMs(name);
     return ms === undefined ? undefined : `${ms}ms`;

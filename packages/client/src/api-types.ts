@@ -1149,6 +1149,23 @@ export interface ScheduleBody {
   readonly ttlSeconds?: number | undefined;
   /** Short labels of the tasks. */
   readonly tags?: readonly string[] | undefined;
+  /** One task at a time for a key of the queue. An instant whose task another task stands in for is skipped. */
+  readonly unique?: {
+    /** What there is one task of, at a time, in the queue of the tenant. */
+    readonly key?: string | undefined;
+    /** Until when a task holds its key: `unfinished` (default) until it has ended, `waiting` until a worker begins it. */
+    readonly while?: string | undefined;
+    /** What a request does that meets the task of its key. `return` (default): the answer is that task. `refuse`: the request is refused. `replace` and `latest`: the waiting task gets the payload, the priority and the time of this request; while a worker runs the task, one more task waits for its end. `cancel`: like `latest`, and the task that runs is cancelled. */
+    readonly on?: string | undefined;
+    /** How long the key is held at least, such as `5m`, also when the task ends before. */
+    readonly for?: string | undefined;
+    /** How long later requests may put off the task, such as `1m`. */
+    readonly maxWait?: string | undefined;
+  } | undefined;
+  /** Limits, rates and fair shares apply to the tasks of the queue with the same lane. */
+  readonly lane?: string | undefined;
+  /** Units of rates and fair shares that each task takes; 0 for 1. */
+  readonly cost?: number | undefined;
   /** Five fields (minute, hour, day, month, weekday), or six with seconds in front; or `@daily` and the like. */
   readonly cron?: string | undefined;
   /** Instead of `cron`: elapsed time such as `15m`, counted from 1970-01-01T00:00Z. */
@@ -1198,6 +1215,23 @@ export interface Schedule {
   readonly ttlSeconds?: number | undefined;
   /** Short labels of the tasks. */
   readonly tags?: readonly string[] | undefined;
+  /** One task at a time for a key of the queue. An instant whose task another task stands in for is skipped. */
+  readonly unique?: {
+    /** What there is one task of, at a time, in the queue of the tenant. */
+    readonly key?: string | undefined;
+    /** Until when a task holds its key: `unfinished` (default) until it has ended, `waiting` until a worker begins it. */
+    readonly while?: string | undefined;
+    /** What a request does that meets the task of its key. `return` (default): the answer is that task. `refuse`: the request is refused. `replace` and `latest`: the waiting task gets the payload, the priority and the time of this request; while a worker runs the task, one more task waits for its end. `cancel`: like `latest`, and the task that runs is cancelled. */
+    readonly on?: string | undefined;
+    /** How long the key is held at least, such as `5m`, also when the task ends before. */
+    readonly for?: string | undefined;
+    /** How long later requests may put off the task, such as `1m`. */
+    readonly maxWait?: string | undefined;
+  } | undefined;
+  /** Limits, rates and fair shares apply to the tasks of the queue with the same lane. */
+  readonly lane?: string | undefined;
+  /** Units of rates and fair shares that each task takes; 0 for 1. */
+  readonly cost?: number | undefined;
   /** Five fields (minute, hour, day, month, weekday), or six with seconds in front; or `@daily` and the like. */
   readonly cron?: string | undefined;
   /** Instead of `cron`: elapsed time such as `15m`, counted from 1970-01-01T00:00Z. */
@@ -1250,6 +1284,7 @@ export interface Schedule {
     readonly replaced: number;
     readonly paused: number;
     readonly quota: number;
+    readonly unique: number;
   };
   /** Tasks of the schedule that have not ended. */
   readonly live: number;
@@ -1278,7 +1313,7 @@ export interface ScheduleRun {
   /** `fired` at its time, `manual` by run now, `backfill`, or `skipped`. */
   readonly kind: "fired" | "manual" | "backfill" | "skipped";
   /** Why it was skipped. */
-  readonly why?: "late" | "superseded" | "overlap" | "replaced" | "paused" | "quota" | undefined;
+  readonly why?: "late" | "superseded" | "overlap" | "replaced" | "paused" | "quota" | "unique" | undefined;
   /** How many instants; 1 for a task. */
   readonly count: number;
 }
@@ -1304,7 +1339,7 @@ export interface ScheduleExplanation {
   /** The outcome. */
   readonly outcome: "fired" | "skipped" | "waiting" | "planned" | "due" | "paused" | "not_nominal" | "unknown";
   /** Why it was skipped. */
-  readonly why?: "late" | "superseded" | "overlap" | "replaced" | "paused" | "quota" | undefined;
+  readonly why?: "late" | "superseded" | "overlap" | "replaced" | "paused" | "quota" | "unique" | undefined;
   readonly taskId?: string | undefined;
   /** The same in a sentence. */
   readonly text: string;

@@ -84,6 +84,7 @@ test("the package offers its rules and nothing else", () => {
     "retryOrBury",
     "scheduledKinds",
     "settle",
+    "skipHeld",
     "skipReasons",
     "spend",
     "spendableMs",

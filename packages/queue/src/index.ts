@@ -53,6 +53,7 @@ export {
   type ScheduleState,
   type SkipReason,
   type Skips,
+  skipHeld,
   skipReasons,
   spreadDelayMs,
 } from "./schedule/schedule.ts";

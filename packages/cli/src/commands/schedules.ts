@@ -4,6 +4,7 @@ import { plannedRuns } from "@codeq/server/command-line";
 import * as contract from "../api/contract-commands.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
+import { uniqueIn } from "../payload.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { counted, momentOr } from "../terminal/units.ts";
 
@@ -14,6 +15,7 @@ export function put(call: Call): Promise<void> {
     ...contract.bodyOf(call, "PUT /admin/schedules/:id"),
     command: call.word(1),
     payload: payloadOf(call),
+    unique: uniqueIn(call.options),
     except: call.options.has("except") ? call.options.list("except") : undefined,
   };
   return contract.tell(

@@ -1,6 +1,7 @@
 /** The rows of commands for schedules. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 import { commandsOf } from "./commands-of.ts";
+import { uniqueOptions } from "./unique-options.ts";
 
 const schedule: ArgumentRow = { name: "schedule", about: "The id of the schedule." };
 const administrator = "It needs an administrator's token.";
@@ -78,6 +79,9 @@ const settings: readonly OptionRow[] = [
   },
   { name: "tag", sets: "tags", value: "tag", multiple: true, about: "A label of the tasks." },
   { name: "webhook", sets: "webhook", value: "url", about: "The URL that gets the results." },
+  ...uniqueOptions,
+  { name: "lane", sets: "lane", value: "lane", about: "The lane of the tasks in their queue." },
+  { name: "cost", sets: "cost", value: "units", about: "Units of rates that each task takes." },
 ];
 
 export const scheduleCommands: readonly CommandRow[] = [

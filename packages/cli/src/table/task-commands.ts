@@ -2,6 +2,7 @@
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 import { interval } from "../shared-options.ts";
 import { commandsOf } from "./commands-of.ts";
+import { uniqueOptions } from "./unique-options.ts";
 
 const id: ArgumentRow = { name: "id", about: "The id of a task." };
 const wait: OptionRow = {
@@ -68,32 +69,7 @@ export const taskCommands: readonly CommandRow[] = [
         choices: ["strict", "first"],
         about: "If the key has a task with another payload: refuse, or give that task.",
       },
-      {
-        name: "unique",
-        value: "key",
-        about: "Unique key; one task at a time has it in the queue.",
-      },
-      {
-        name: "unique-on",
-        value: "action",
-        about: "If a task has the key: return (default), refuse, replace, latest or cancel.",
-      },
-      {
-        name: "unique-while",
-        value: "place",
-        choices: ["unfinished", "waiting"],
-        about: "Until when a task has the key: until it has ended, or until a worker begins it.",
-      },
-      {
-        name: "unique-for",
-        value: "time",
-        about: "Hold the key for at least this time, also when the task ends before.",
-      },
-      {
-        name: "unique-max-wait",
-        value: "time",
-        about: "How long later calls may put off the task.",
-      },
+      ...uniqueOptions,
       {
         name: "lane",
         value: "lane",

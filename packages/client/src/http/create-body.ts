@@ -5,7 +5,12 @@ import type { TaskEnd } from "../producer/run.ts";
 
 type Fields = Omit<producer.CreateTask, "seq" | "payload">;
 
-function uniqueOf(task: Fields): Record<string, string> {
+type UniqueFields = Pick<
+  Fields,
+  "uniqueKey" | "uniqueWhile" | "uniqueOn" | "uniqueFor" | "uniqueMaxWait"
+>;
+
+export function uniqueOf(task: UniqueFields): Record<string, string> {
   const { uniqueKey: key, uniqueWhile, uniqueOn: on, uniqueFor, uniqueMaxWait: maxWait } = task;
   return { key, while: uniqueWhile, on, for: uniqueFor, maxWait };
 }

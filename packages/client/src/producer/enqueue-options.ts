@@ -177,7 +177,7 @@ const noUnique: UniqueFields = {
   uniqueMaxWait: "",
 };
 
-function uniqueFields(unique: UniqueOptions | undefined, payload: string): UniqueFields {
+export function uniqueFields(unique: UniqueOptions | undefined, payload: string): UniqueFields {
   if (unique === undefined) return noUnique;
   checkOptions(unique, uniqueNames, " of unique");
   const { key: given, while: uniqueWhile = "", on: uniqueOn = "" } = unique;
@@ -194,9 +194,9 @@ function uniqueFields(unique: UniqueOptions | undefined, payload: string): Uniqu
   return { uniqueKey, uniqueWhile, uniqueOn, uniqueFor, uniqueMaxWait };
 }
 
-function laneFields(
+export function laneFields(
   definition: TaskDefinition,
-  options: EnqueueOptions,
+  options: Pick<EnqueueOptions, "lane" | "cost">,
   payload: string,
 ): Pick<CreateFields, "lane" | "cost"> {
   const { lane: givenLane = definition.lane, cost: givenCost = definition.cost } = options;

@@ -10,8 +10,9 @@ import type {
 } from "../api-types.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { type Duration, inWords, toMs, toSeconds } from "../duration.ts";
-import { payloadOf, storedPayload } from "../producer/enqueue-options.ts";
-import { definitionOf, type TaskType } from "../task.ts";
+import { uniqueOf } from "../http/create-body.ts";
+import { laneFields, payloadOf, storedPayload, uniqueFields } from "../producer/enqueue-options.ts";
+import { definitionOf, type TaskType, type UniqueOptions } from "../task.ts";
 
 /** When a schedule fires. */
 export interface ScheduleTimes {
@@ -57,6 +58,12 @@ export interface ScheduleSettings extends ScheduleTimes {
   readonly ttl?: Duration | undefined;
   /** Labels of the tasks. */
   readonly tags?: readonly string[] | undefined;
+  /** One task at a time for a key; an instant that meets another task is skipped. Default: the `unique` of the task. */
+  readonly unique?: UniqueOptions | undefined;
+  /** What limits, rates and fair shares of the queue apply to. Default: the `lane` of the task. */
+  readonly lane?: string | undefined;
+  /** Units of rates and fair shares. Default: the `cost` of the task. */
+  readonly cost?: number | undefined;
   /** The server posts the results there. */
   readonly webhook?: string | undefined;
 }
@@ -239,6 +246,8 @@ async function bodyOf(
   const plain = await payloadOf(definition, input);
   // Without a salt, so that the same put again changes nothing.
   const payload: unknown = JSON.parse(await storedPayload(definition, plain, ""));
+  const shared = uniqueFields(settings.unique ?? definition.unique, plain);
+  const { lane, cost } = laneFields(definition, settings, plain);
   const { priority = definition.priority, maxAttempts = definition.maxAttempts } = settings;
   const { times, overlap, catchUp, within, spread, pauseAfterFailures, tags, webhook } = settings;
   const { grace, executionTimeout, ttl } = settings;
@@ -249,6 +258,9 @@ async function bodyOf(
     maxAttempts,
     webhook,
     tags,
+    unique: shared.uniqueKey === "" ? undefined : uniqueOf(shared),
+    lane: lane === "" ? undefined : lane,
+    cost: cost === 0 ? undefined : cost,
     timeoutSeconds: secondsOf(executionTimeout, "executionTimeout"),
     ttlSeconds: secondsOf(ttl, "ttl"),
     ...timesOf(settings),

@@ -395,6 +395,28 @@ test("a year of firings takes no time, and handlers see what they run for", asyn
   assert.deepEqual([schedule.fired, schedule.live], [365, 0]);
 });
 
+test("a schedule has the unique key, the lane and the cost of its task, unless it says others", async () => {
+  await using server = await testServer({ startAt: new Date(Date.UTC(2026, 0, 1)) });
+  const { schedules, client } = server;
+  const refresh = task<{ account: string }, null>("refresh", {
+    unique: { key: ({ account }) => account, on: "latest", for: "1m" },
+    lane: ({ account }) => account,
+    cost: 3,
+  });
+  const put = await schedules.put("ada", refresh, { input: { account: "ada" }, every: "1h" });
+  const unique = { key: "ada", while: "unfinished", on: "latest", for: "60000ms" };
+  assert.deepEqual([put.unique, put.lane, put.cost], [unique, "ada", 3]);
+  const own = { unique: { key: "all" }, lane: "night", cost: 1 };
+  const other = { input: { account: "bob" }, every: "1h", ...own } as const;
+  const bob = await schedules.put("bob", refresh, other);
+  assert.deepEqual([bob.unique?.key, bob.lane, bob.cost], ["all", "night", 1]);
+  await server.advance("1h");
+  const run = await client.enqueue(refresh, { account: "ada" });
+  const ids = (await server.enqueued(refresh)).map(({ id }) => id);
+  assert.ok(ids.length === 2 && ids.includes(run.id));
+  assert.equal((await schedules.get("ada")).fired, 1);
+});
+
 test("sync makes the schedules of a prefix what a list says", async () => {
   await using server = await testServer({ startAt: new Date(Date.UTC(2026, 0, 1)) });
   const { schedules } = server;

@@ -1,9 +1,10 @@
 /** Schedules: tasks that the server creates again and again, each nominal instant exactly once. */
 
 import { endpoints, type OutOfBounds, pageOf, pageQuery } from "../contract/endpoint.ts";
-import { count, flag, instant, list, object, raw, text, whole } from "../contract/shape.ts";
+import { count, flag, instant, like, list, object, raw, text, whole } from "../contract/shape.ts";
 import { limits } from "../limits.ts";
 import { DryRun, Job } from "./jobs.ts";
+import { Unique } from "./work.ts";
 
 const isOptional = { isOptional: true } as const;
 const range = (min: number, max: number) => ({ min, max });
@@ -105,13 +106,39 @@ export const templateFields = {
   }),
 };
 
+/** Which other tasks of the queue the tasks meet. */
+const sharedFields = {
+  unique: like(
+    Unique,
+    "One task at a time for a key of the queue. An instant whose task another task stands in for is skipped.",
+    isOptional,
+  ),
+  lane: text("Limits, rates and fair shares apply to the tasks of the queue with the same lane.", {
+    max: limits.laneBytesMax,
+    isLine: true,
+    none: "",
+  }),
+  cost: whole("Units of rates and fair shares that each task takes; 0 for 1.", {
+    ...range(0, limits.laneUnitsMax),
+    none: 0,
+  }),
+};
+
 /** Unknown fields are refused: a schedule that is not what was meant must not run for years. */
 export const ScheduleBody = object(
-  { ...templateFields, ...specFields, ...policyFields },
+  { ...templateFields, ...sharedFields, ...specFields, ...policyFields },
   { name: "ScheduleOptions", about: "A schedule as it is put.", isClosed: true },
 );
 
-const skipReasons = ["late", "superseded", "overlap", "replaced", "paused", "quota"] as const;
+const skipReasons = [
+  "late",
+  "superseded",
+  "overlap",
+  "replaced",
+  "paused",
+  "quota",
+  "unique",
+] as const;
 const skipped = object(
   Object.fromEntries(skipReasons.map((why) => [why, count()])) as Readonly<
     Record<(typeof skipReasons)[number], ReturnType<typeof count>>
@@ -233,6 +260,7 @@ export const schedules = endpoints({
       "invalid_command",
       "payload_too_large",
       "too_many_schedules",
+      "placement_conflict",
       "version_mismatch",
     ],
     replies: {

@@ -29,7 +29,7 @@ const leaseToken = whole(
   isOptional,
 );
 
-const Unique = object({
+export const Unique = object({
   key: text("What there is one task of, at a time, in the queue of the tenant.", isOptional),
   while: text(
     "Until when a task holds its key: `unfinished` (default) until it has ended, `waiting` until a worker begins it.",

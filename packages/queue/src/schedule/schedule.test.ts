@@ -13,6 +13,7 @@ import {
   resumeSchedule,
   type SchedulePolicy,
   type ScheduleState,
+  skipHeld,
   spreadDelayMs,
 } from "./schedule.ts";
 import { compileSpec, type Spec } from "./spec.ts";
@@ -177,6 +178,19 @@ test("failures in a row pause the schedule, and a success forgets them", () => {
 test("a tenant without room for a task gets a counted skip", () => {
   const { state, fire: nominal } = fired({}, { nowMs: hours(1), room: 0 });
   assert.deepEqual([nominal, state.skipped.quota], [[], 1]);
+});
+
+test("instants that get no task because of a unique key are skipped, and do not count for times", () => {
+  const all = { catchUp: "all", times: 3 } as const;
+  const before = { ...newScheduleState(startMs), firedMs: startMs, fired: 1 };
+  const outcome = fired(all, { state: before, nowMs: hours(2) });
+  const { state, fire: nominal, skipped } = skipHeld(before, outcome, [hours(1), hours(2)]);
+  assert.deepEqual([nominal, state.fired, state.firedMs], [[], 1, startMs]);
+  assert.equal(state.skipped.unique, 2);
+  assert.deepEqual(skipped, [{ why: "unique", fromMs: hours(1), toMs: hours(2), count: 2 }]);
+  assert.equal(nextNominal(hourly, { ...policy, ...all }, state), hours(3));
+  assert.deepEqual(skipHeld(before, outcome, [hours(1)]).fire, [hours(2)]);
+  assert.equal(skipHeld(before, outcome, []), outcome);
 });
 
 test("skips are kept as stretches that no task interrupts", () => {

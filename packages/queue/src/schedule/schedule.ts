@@ -16,11 +16,12 @@ export const skipReasons = [
   "replaced",
   "paused",
   "quota",
+  "unique",
 ] as const;
 /**
  * `late`: too late to catch up. `superseded`: a later one was due as well. `overlap`: a task of the schedule was
  * running. `replaced`: a later one replaced it while it waited. `paused`: the schedule was paused. `quota`: the tenant
- * had no room for the task.
+ * had no room for the task. `unique`: another task has the unique key.
  */
 export type SkipReason = (typeof skipReasons)[number];
 
@@ -183,6 +184,27 @@ export function afterEnd(
   if (state.pause === undefined) decision.create(waitingMs);
   else decision.skip("paused", waitingMs);
   return decision.outcome(false);
+}
+
+/** Skips instants that were to be fired and got no task, because another task has their unique key. */
+export function skipHeld(before: ScheduleState, outcome: Fired, held: readonly number[]): Fired {
+  const [fromMs] = held;
+  if (fromMs === undefined) return outcome;
+  const fired = outcome.fire.filter((ms) => !held.includes(ms));
+  const skips: Skips = { why: "unique", fromMs, toMs: held.at(-1) ?? fromMs, count: held.length };
+  const { state } = outcome;
+  return {
+    ...outcome,
+    fire: fired,
+    skipped: [...outcome.skipped, skips],
+    state: {
+      ...state,
+      fired: state.fired - held.length,
+      firedMs: fired.at(-1) ?? before.firedMs,
+      skipped: { ...state.skipped, unique: state.skipped.unique + held.length },
+      skips: withSkips(state.skips, skips, fired),
+    },
+  };
 }
 
 /** Counts the outcome of a task, and pauses after too many failures. */

@@ -150,6 +150,8 @@ function factsOf(schedule: Schedule): Fact[] {
     times = 0,
     pauseAfterFailures = 0,
     payload,
+    unique,
+    lane,
   } = schedule;
   const all: (readonly [string, ComponentChildren, boolean])[] = [
     ["Queue", <QueueLink key="queue" name={command} />, true],
@@ -159,6 +161,8 @@ function factsOf(schedule: Schedule): Fact[] {
     ["Until", <Time key="until" at={until} />, until !== undefined],
     ["Tasks in all", count(times), times > 0],
     ["Pauses after", plural(pauseAfterFailures, "failure"), pauseAfterFailures > 0],
+    ["Unique key", `${unique?.key} (${unique?.on})`, unique !== undefined],
+    ["Lane", lane, lane !== undefined],
     ["Payload", <Given key="payload" text={JSON.stringify(payload ?? {})} max={200} />, true],
     ["Changed", <Time key="changed" at={schedule.updatedAt} />, true],
   ];
@@ -193,6 +197,7 @@ const reasons: Readonly<Record<NonNullable<Run["why"]>, string>> = {
   replaced: "a later time took its place while it waited",
   paused: "the schedule was paused",
   quota: "the tenant had no room for the task",
+  unique: "another task had the unique key",
 };
 
 const historyColumns: readonly Column<Run>[] = [

@@ -26,6 +26,7 @@ import {
   type ScheduleState,
   type Spec,
   type SpecText,
+  skipHeld,
   spreadDelayMs,
   statusOf,
   type Task,
@@ -86,12 +87,18 @@ interface Entry extends HeapItem, ScheduleOf {
 const keptPayloadChars = 256;
 const specsMax = 1000;
 
+/** What a nominal instant comes to. */
+export interface CreatedScheduled {
+  readonly changes: readonly Change[];
+  /** The task that has the unique key, so that no task is created. */
+  readonly heldBy: TaskId | undefined;
+}
+
 export interface SchedulesParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly zones: Zones;
-  /** The creation of a task. */
-  readonly create: (of: PutRecord, schedule: TaskSchedule) => Change;
+  readonly create: (of: PutRecord, schedule: TaskSchedule) => CreatedScheduled;
   /** The cancellation of a task; undefined when it has ended. */
   readonly cancel: (id: TaskId, graceMs: number) => Change | undefined;
   readonly exceededBy: (tenantId: TenantId, bytes: number) => Exceeded | undefined;
@@ -269,11 +276,14 @@ export class Schedules {
     }
     const exceeded = exceededBy(of.tenantId, 0);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const changes = this.#create(entry, [Math.floor(clock.nowMs())], "manual");
+    const { changes, held, heldBy } = this.#create(entry, [Math.floor(clock.nowMs())], "manual");
     await this.#parts.apply(changes, []);
-    const [change] = changes;
-    if (change === undefined) return { ok: false, code: "schedule_not_found" };
-    return { ok: true, taskId: (change.after as Task).id };
+    if (heldBy !== undefined && entry.record.options.unique?.on === "refuse") {
+      return { ok: false, code: "schedule_busy", taskId: heldBy };
+    }
+    const created = held.length > 0 ? heldBy : changes.at(-1)?.after?.id;
+    if (created === undefined) return { ok: false, code: "schedule_not_found" };
+    return { ok: true, taskId: created };
   }
 
   /**
@@ -317,7 +327,7 @@ export class Schedules {
       else if (known !== undefined || entry.state.waitingMs === ms) answers.push("already_ran");
       else if (exceededBy(of.tenantId, 0) !== undefined) answers.push("quota_exceeded");
       else {
-        changes.push(...this.#create(entry, [ms], "backfill"));
+        changes.push(...this.#create(entry, [ms], "backfill").changes);
         answers.push("created");
       }
     }
@@ -371,11 +381,11 @@ export class Schedules {
     const nowMs = clock.nowMs();
     const freed = this.#afterEnd(entry, entry.state);
     if (freed !== undefined) {
-      entry.state = freed.state;
-      const done = apply(this.#create(entry, freed.fire, "fired"), [entry]);
+      const { changes, did } = this.#advance(entry, freed);
+      const done = apply(changes, [entry]);
       this.#plan(entry);
       await done;
-      this.#report(entry, freed);
+      this.#report(entry, did);
       return;
     }
     const room = exceededBy(entry.tenantId, 0) === undefined ? Number.POSITIVE_INFINITY : 0;
@@ -385,8 +395,7 @@ export class Schedules {
       this.#plan(entry);
       return;
     }
-    entry.state = outcome.state;
-    const changes = this.#create(entry, outcome.fire, "fired");
+    const { changes, did } = this.#advance(entry, outcome);
     if (outcome.cancels) {
       const graceMs = entry.record.options.graceSeconds * 1000;
       changes.push(...[...entry.live].flatMap((id) => cancel(id, graceMs) ?? []));
@@ -394,22 +403,55 @@ export class Schedules {
     const done = apply(changes, [entry]);
     this.#plan(entry);
     await done;
-    this.#report(entry, outcome);
+    this.#report(entry, did);
   }
 
-  /** Nothing when the task of the schedule cannot be read: then the schedule is paused, and says so. */
-  #create(entry: Entry, instants: readonly number[], kind: TaskSchedule["kind"]): Change[] {
+  /** Moves the schedule on, and creates its tasks as far as they may have their unique key. */
+  #advance(entry: Entry, outcome: Fired): { readonly changes: Change[]; readonly did: Fired } {
+    const before = entry.state;
+    entry.state = outcome.state;
+    const { changes, held } = this.#create(entry, outcome.fire, "fired");
+    const did = skipHeld(before, outcome, held);
+    if (held.length > 0) entry.state = did.state;
+    return { changes, did };
+  }
+
+  /**
+   * The tasks of some instants. Of several instants with a unique key, only the last one becomes a task. Nothing when
+   * the task of the schedule cannot be read: then the schedule is paused, and says so.
+   */
+  #create(
+    entry: Entry,
+    instants: readonly number[],
+    kind: TaskSchedule["kind"],
+  ): { readonly changes: Change[]; readonly held: number[]; readonly heldBy: TaskId | undefined } {
     const options = instants.length === 0 ? undefined : this.#optionsOf(entry);
-    if (options !== undefined) {
-      const record = { ...entry.record, options };
-      return instants.map((forMs) => this.#parts.create(record, { id: entry.id, forMs, kind }));
+    const changes: Change[] = [];
+    const held: number[] = [];
+    let heldBy: TaskId | undefined;
+    if (options === undefined) {
+      if (instants.length > 0) this.#pauseDamaged(entry);
+      return { changes, held, heldBy };
     }
-    if (instants.length > 0) {
-      const reason = "the stored task of the schedule is damaged; put the schedule again";
-      const atMs = Math.floor(this.#parts.clock.nowMs());
-      entry.state = pauseSchedule(entry.state, { by: "server", reason, atMs });
+    const record = { ...entry.record, options };
+    const isOne = options.unique !== undefined && kind !== "backfill";
+    for (const forMs of instants) {
+      const isSuperseded = isOne && forMs !== instants.at(-1);
+      const made = isSuperseded
+        ? undefined
+        : this.#parts.create(record, { id: entry.id, forMs, kind });
+      changes.push(...(made?.changes ?? []));
+      heldBy = made?.heldBy;
+      const last = made?.changes.at(-1);
+      if (last === undefined || last.before !== undefined) held.push(forMs);
     }
-    return [];
+    return { changes, held, heldBy };
+  }
+
+  #pauseDamaged(entry: Entry): void {
+    const reason = "the stored task of the schedule is damaged; put the schedule again";
+    const atMs = Math.floor(this.#parts.clock.nowMs());
+    entry.state = pauseSchedule(entry.state, { by: "server", reason, atMs });
   }
 
   #optionsOf({ record, hasLongPayload }: Entry): ScheduleOptions | undefined {
@@ -477,13 +519,15 @@ export class Schedules {
       : entry.state;
     const { pause } = state;
     if (pause !== entry.state.pause) reports.push(() => this.#report(entry, { pause }));
-    // A full disk takes the end of a task, but no new one: that is created when there is room.
-    const next = store.state === "open" ? this.#afterEnd(entry, state) : undefined;
+    // A full disk takes the end of a task, but no new one: that is created when there is room. A task with a unique
+    // key is created a moment later, when the change that gives the key back is known.
+    const isNow = store.state === "open" && entry.record.options.unique === undefined;
+    const next = isNow ? this.#afterEnd(entry, state) : undefined;
     if (next === undefined) {
       if (state.waitingMs !== undefined) this.#plan(entry);
       return state;
     }
-    all.push(...this.#create(entry, next.fire, "fired"));
+    all.push(...this.#create(entry, next.fire, "fired").changes);
     reports.push(() => this.#report(entry, next));
     return next.state;
   }

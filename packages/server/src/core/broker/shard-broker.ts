@@ -72,7 +72,7 @@ import { type BatchOf, type BatchOptions, batchOfAfter } from "../records/batch-
 import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
 import { areEmpty, type LaneLimits, type LaneName, writeOfLimits } from "../records/lane-policy.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../records/pause-record.ts";
-import type { ScheduleOf } from "../records/schedule-record.ts";
+import type { PutRecord, ScheduleOf } from "../records/schedule-record.ts";
 import type { SeriesName, SeriesPoint } from "../records/series-record.ts";
 import {
   nextTopic,
@@ -82,7 +82,7 @@ import {
   writeOfTopic,
 } from "../records/topic-record.ts";
 import { removalOfTriage, type Triage, writeOfTriage } from "../records/triage-record.ts";
-import { keyInLane, type UniqueName, uniqueNameOf } from "../records/unique-record.ts";
+import { keyInLane, readUnique, type UniqueName, uniqueNameOf } from "../records/unique-record.ts";
 import { explain, lookAt } from "../search/explain.ts";
 import type { Explained, QueueLook, WaitingWorker } from "../search/explained.ts";
 import {
@@ -136,7 +136,7 @@ import { MemoryIndex } from "./memory-index.ts";
 import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
 import { ResultWaiters } from "./result-waiters.ts";
-import { Schedules } from "./schedules.ts";
+import { type CreatedScheduled, Schedules } from "./schedules.ts";
 import { TenantQuotas } from "./tenant-quotas.ts";
 import { allowedPriority, nearestPriority, withAllowedPriority } from "./topic-rules.ts";
 import { followUnique, isOfUnique } from "./unique-keys.ts";
@@ -245,8 +245,7 @@ export class ShardBroker implements Broker {
       store,
       clock,
       zones: new Zones(),
-      create: ({ tenantId, options }, schedule) =>
-        this.#createFrom(tenantId, options, { schedule }),
+      create: (of, schedule) => this.#createScheduled(of, schedule),
       cancel: (id, graceMs) => this.#cancelTask(id, graceMs),
       exceededBy: (tenantId, bytes) => this.quotas.exceededByTask(tenantId, bytes),
       apply: (changes, schedules) => this.#applied(changes, { schedules }),
@@ -396,7 +395,10 @@ export class ShardBroker implements Broker {
   }
 
   /** What a request with a unique key meets. */
-  #decideUnique(input: NewTask, unique: UniqueRequest): UniqueDecision | FaultError {
+  #decideUnique(
+    input: Pick<NewTask, "tenantId" | "command" | "lane">,
+    unique: UniqueRequest,
+  ): UniqueDecision | FaultError {
     const { tenantId, command, lane } = input;
     const name = { tenantId, queue: queueOf(command), key: keyInLane(unique.key, lane ?? "") };
     const entry = unlessDamaged(() => this.store.unique(name));
@@ -439,7 +441,7 @@ export class ShardBroker implements Broker {
   /** The waiting task gets the payload, the priority and the time of the last request. */
   #replaceUnique(
     input: NewTask,
-    { task, cancels }: Extract<UniqueDecision, { readonly do: "replace" }>,
+    decision: Extract<UniqueDecision, { readonly do: "replace" }>,
     { waiter, item }: { readonly waiter: Waiter<Enqueued>; readonly item: number },
   ): Refused | undefined {
     const exceeded = this.quotas.exceededByBytes(input.tenantId, input.payloadBytes);
@@ -447,20 +449,30 @@ export class ShardBroker implements Broker {
     const topic = this.#topicOf(input);
     const priority = topic === undefined ? input.priority : allowedPriority(topic, input.priority);
     if (typeof priority === "object") return priority;
+    const changes = this.#replacedWith({ ...input, priority }, decision);
+    const task = changes.at(-1)?.after;
+    if (task === undefined) return { code: "not_in_progress" };
+    this.#apply(changes, waiter, { task, replayed: false, deduplicated: true }, item);
+    return undefined;
+  }
+
+  /** The changes that give the waiting task what a later request asks for; empty when it cannot be changed. */
+  #replacedWith(
+    input: NewTask,
+    { task, cancels }: Extract<UniqueDecision, { readonly do: "replace" }>,
+  ): Change[] {
     const isKept = isShort(input.payload);
     const at = { nowMs: this.#options.clock.nowMs(), seq: this.#nextSequence() };
     const payload = { text: input.payload, bytes: input.payloadBytes, isKept };
-    const after = replaceUnique(task, { ...input, priority, payload }, at);
-    if (!after.ok) return { code: "not_in_progress" };
+    const after = replaceUnique(task, { ...input, payload }, at);
+    if (!after.ok) return [];
     this.uniqueRequests.replaced += 1;
     const reason = "replaced by a request with the same unique key";
     const change = changeOf(task, after.value, "edited", reason);
-    const changes = [
+    return [
       ...this.#cancelled(cancels),
       { ...change, payload: isKept ? undefined : input.payload },
     ];
-    this.#apply(changes, waiter, { task: after.value, replayed: false, deduplicated: true }, item);
-    return undefined;
   }
 
   /** The change that cancels the holder of a unique key, for a later request. */
@@ -1182,47 +1194,60 @@ export class ShardBroker implements Broker {
     return keepsPayload ? change : { ...change, payload };
   }
 
+  /** The task of a schedule, or the task that has the unique key of the schedule. */
+  #createScheduled({ tenantId, options }: PutRecord, schedule: TaskSchedule): CreatedScheduled {
+    const { unique: wanted } = options;
+    const read = wanted && schedule.kind !== "backfill" ? readUnique(wanted) : undefined;
+    const unique = read?.ok === true ? read.value : undefined;
+    const decision = unique && this.#decideUnique({ ...options, tenantId }, unique);
+    if (unique === undefined || decision === undefined) {
+      return { changes: [this.#createFrom(tenantId, options, { schedule })], heldBy: undefined };
+    }
+    // Without knowing what has the key, a task could be the second one.
+    if (decision instanceof FaultError) return { changes: [], heldBy: undefined };
+    if (decision.do === "create") {
+      const { isHeld, notBeforeMs } = decision;
+      const change = this.#createFrom(tenantId, options, { schedule, unique, isHeld, notBeforeMs });
+      return { changes: this.#createdWith(decision, change), heldBy: undefined };
+    }
+    const heldBy = decision.task.id;
+    if (decision.do === "replace") {
+      return { changes: this.#replacedWith(inputFrom(tenantId, options), decision), heldBy };
+    }
+    this.uniqueRequests[decision.do === "refuse" ? "refused" : "returned"] += 1;
+    return { changes: [], heldBy };
+  }
+
   /** A task of a schedule or a batch. The topic may have changed since it was put: the nearest priority is used. */
   #createFrom(
     tenantId: TenantId,
     options: Template,
-    { schedule, batch: callbackOf }: { schedule?: TaskSchedule; batch?: string },
+    of: {
+      readonly schedule?: TaskSchedule;
+      readonly batch?: string;
+      readonly unique?: UniqueRequest;
+      readonly isHeld?: boolean;
+      readonly notBeforeMs?: number;
+    },
   ): Change {
-    const { command, payload, priority, webhook, maxAttempts, tags } = options;
+    const { schedule, batch: callbackOf, unique, isHeld, notBeforeMs = 0 } = of;
+    const { command, payload, priority } = options;
     const topic = this.#topicOf({ tenantId, command });
     const { clock, ids, maxAttemptsDefault } = this.#options;
     const nowMs = clock.nowMs();
     const keepsPayload = isShort(payload);
-    const timeoutMs = options.timeoutSeconds * 1000;
-    const ttlMs = options.ttlSeconds * 1000;
-    const hasExtras = tags.length > 0 || timeoutMs > 0 || ttlMs > 0;
-    const noKey = { idempotencyKey: "", payloadHash: "", keepsFirst: false };
-    const task = enqueue(
-      {
-        ...noKey,
-        traceParent: "",
-        traceState: "",
-        tenantId,
-        command,
-        priority,
-        webhook,
-        payload,
-        payloadBytes: Buffer.byteLength(payload),
-        maxAttempts,
-        visibleMs: undefined,
-        extras: hasExtras ? { tags, timeoutMs, ttlMs, startByMs: 0 } : undefined,
-      },
-      {
-        id: ids.next(nowMs),
-        nowMs,
-        seq: this.#nextSequence(),
-        keepsPayload,
-        maxAttemptsDefault: topic?.policy.maxAttempts ?? maxAttemptsDefault,
-        priority: topic && nearestPriority(topic, priority),
-        schedule,
-        callbackOf,
-      },
-    );
+    const input = { ...inputFrom(tenantId, options), unique };
+    const task = enqueue(notBefore(input, notBeforeMs), {
+      id: ids.next(nowMs),
+      nowMs,
+      seq: this.#nextSequence(),
+      keepsPayload,
+      maxAttemptsDefault: topic?.policy.maxAttempts ?? maxAttemptsDefault,
+      priority: topic && nearestPriority(topic, priority),
+      schedule,
+      callbackOf,
+      isHeld,
+    });
     const change = changeOf(undefined, task, "created");
     return keepsPayload ? change : { ...change, payload };
   }
@@ -1426,7 +1451,35 @@ function needsKey(task: Task, action: TaskAction): boolean {
 }
 
 /** What a schedule and a batch say about their tasks. */
-type Template = Omit<BatchOptions, "on" | "failFast" | "openSeconds">;
+type Template = Omit<BatchOptions, "on" | "failFast" | "openSeconds"> & {
+  readonly lane?: string;
+  readonly cost?: number;
+};
+
+function inputFrom(tenantId: TenantId, options: Template): NewTask {
+  const { command, payload, priority, webhook, maxAttempts, tags, lane, cost } = options;
+  const timeoutMs = options.timeoutSeconds * 1000;
+  const ttlMs = options.ttlSeconds * 1000;
+  const hasExtras = tags.length > 0 || timeoutMs > 0 || ttlMs > 0;
+  return {
+    tenantId,
+    command,
+    priority,
+    webhook,
+    payload,
+    maxAttempts,
+    lane,
+    cost,
+    traceParent: "",
+    traceState: "",
+    idempotencyKey: "",
+    payloadHash: "",
+    keepsFirst: false,
+    payloadBytes: Buffer.byteLength(payload),
+    visibleMs: undefined,
+    extras: hasExtras ? { tags, timeoutMs, ttlMs, startByMs: 0 } : undefined,
+  };
+}
 
 /** What is written with changes, beside what follows from their tasks. */
 interface Touched {

@@ -1,5 +1,6 @@
 /** What an administrator gave to one lane, as text; it comes before what the topic gives to each lane. */
 import { put, remove } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
 import type * as api from "@codeq/protocol/api";
 import { durationMs, type Rate } from "@codeq/queue";
 import { lanePolicyKey } from "../store/keys.ts";
@@ -13,6 +14,14 @@ export type WireRate = api.KeptOf<typeof api.Rate>;
 /** A lane of a queue. */
 export interface LaneName extends QueueName {
   readonly lane: string;
+}
+
+export const laneRule = `at most ${limits.laneBytesMax} bytes on one line, and not . or .., which no URL can name`;
+
+export function isLaneName(lane: string): boolean {
+  if (lane === "." || lane === ".." || lane.length > limits.laneBytesMax) return false;
+  if (Buffer.byteLength(lane) > limits.laneBytesMax) return false;
+  return lane.isWellFormed() && !/\p{Cc}/u.test(lane);
 }
 
 /** What applies to one lane, or to the queue. */

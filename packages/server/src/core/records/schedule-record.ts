@@ -45,11 +45,20 @@ const row = rowOf({
   ...fieldsOf(api.ScheduleBody, "timeoutSeconds", "ttlSeconds", "tags"),
   ...fieldsOf(api.ScheduleBody, "cron", "every", "offset", "tz", "from", "until", "except"),
   ...fieldsOf(api.ScheduleBody, "times", "overlap", "graceSeconds", "catchUp", "within"),
-  ...fieldsOf(api.ScheduleBody, "spread", "pauseAfterFailures"),
+  ...fieldsOf(api.ScheduleBody, "spread", "pauseAfterFailures", "lane", "cost"),
+  // As JSON; records that were written before have none.
+  uniqueText: api.text("", { none: "" }),
 });
 
+function textOf({ unique, ...options }: ScheduleOptions, rest: Versioned): string {
+  const uniqueText = unique === undefined ? "" : JSON.stringify(unique);
+  return row.encode({ ...options, ...rest, uniqueText });
+}
+
+type Versioned = Pick<PutRecord, "version" | "createdMs" | "updatedMs">;
+
 export function writeOfSchedule({ tenantId, id, options, ...rest }: PutRecord): RecordWrite {
-  return put(scheduleKey(tenantId, id), row.encode({ ...options, ...rest }));
+  return put(scheduleKey(tenantId, id), textOf(options, rest));
 }
 
 export function removalsOfSchedule({ tenantId, id }: ScheduleOf): RecordWrite[] {
@@ -60,7 +69,9 @@ export function removalsOfSchedule({ tenantId, id }: ScheduleOf): RecordWrite[] 
 export function decodeSchedule(of: ScheduleOf, text: string): PutRecord | undefined {
   const read = row.decode(text);
   if (read === undefined) return undefined;
-  const { version, createdMs, updatedMs, ...options } = read;
+  const { version, createdMs, updatedMs, uniqueText, ...rest } = read;
+  const unique = uniqueText === "" ? undefined : parseRecord(uniqueText);
+  const options = { ...rest, unique: unique as ScheduleOptions["unique"] };
   return { ...of, options, version, createdMs, updatedMs };
 }
 
@@ -77,7 +88,7 @@ export function homeOfSchedule(id: string): string {
 
 /** The same for every request that asks for the same. */
 export function textOfOptions(options: ScheduleOptions): string {
-  return row.encode({ ...options, version: 0, createdMs: 0, updatedMs: 0 });
+  return textOf(options, { version: 0, createdMs: 0, updatedMs: 0 });
 }
 
 export function writeOfState({ tenantId, id }: ScheduleOf, state: ScheduleState): RecordWrite {

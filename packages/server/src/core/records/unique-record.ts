@@ -1,12 +1,17 @@
 /** The entry of a unique key, as text: a JSON array, one position per field. */
 import { type Op, put, remove } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
 import {
+  durationMs,
   laneOf,
   queueOf,
   type Task,
   type TaskId,
   type TenantId,
   type UniqueEntry,
+  type UniqueRequest,
+  uniqueActions,
+  uniqueWhiles,
 } from "@codeq/queue";
 import { keptKeyOf, uniqueKeyOf } from "../store/keys.ts";
 import { parseRecord } from "../store/row-of.ts";
@@ -47,4 +52,46 @@ export function decodeUnique(text: string): UniqueEntry | undefined {
   if (!Number.isSafeInteger(untilMs) || typeof hasEnded !== "boolean") return undefined;
   const ids = { holder: holder as TaskId, waiting: waiting as TaskId };
   return { ...ids, untilMs: untilMs as number, hasEnded };
+}
+
+/** As a producer wrote it. */
+export interface UniqueInput {
+  readonly key?: string | undefined;
+  readonly while?: string | undefined;
+  readonly on?: string | undefined;
+  readonly for?: string | undefined;
+  readonly maxWait?: string | undefined;
+}
+
+export type ReadUnique =
+  | { readonly ok: true; readonly value: UniqueRequest }
+  | { readonly ok: false; readonly field: keyof UniqueInput; readonly rule: string };
+
+export function readUnique(input: UniqueInput): ReadUnique {
+  const { key = "", while: until = "", on = "" } = input;
+  const max = limits.uniqueKeyCharsMax;
+  const wrong = (field: keyof UniqueInput, rule: string): ReadUnique => ({
+    ok: false,
+    field,
+    rule,
+  });
+  if (key === "" || key.length > max || !key.isWellFormed()) {
+    return wrong("key", `1 to ${max} characters`);
+  }
+  const during = uniqueWhiles.find((each) => each === (until || "unfinished"));
+  if (during === undefined) return wrong("while", `one of ${uniqueWhiles.join(", ")}`);
+  const action = uniqueActions.find((each) => each === (on || "return"));
+  if (action === undefined) return wrong("on", `one of ${uniqueActions.join(", ")}`);
+  const lengthMax = `a length of time such as 5m, at most ${limits.uniqueSecondsMax} seconds`;
+  const forMs = lengthOf(input.for);
+  if (forMs === undefined) return wrong("for", lengthMax);
+  const maxWaitMs = lengthOf(input.maxWait);
+  if (maxWaitMs === undefined) return wrong("maxWait", lengthMax);
+  return { ok: true, value: { key, while: during, on: action, forMs, maxWaitMs } };
+}
+
+/** 0 for none; undefined for what is no length of time. */
+function lengthOf(text = ""): number | undefined {
+  const ms = text === "" ? 0 : durationMs(text);
+  return ms !== undefined && ms <= limits.uniqueSecondsMax * 1000 ? ms : undefined;
 }

@@ -25,6 +25,7 @@ const reasons: Readonly<Record<SkipReason, string>> = {
   replaced: "it waited for a task to end, and a later instant took its place",
   paused: "the schedule was paused",
   quota: "the tenant had no room for another task (see its quota)",
+  unique: "another task had the unique key (see unique)",
 };
 
 export function explained(of: Asked): Explanation {

@@ -6,7 +6,9 @@ import { limits } from "@codeq/protocol";
 import { api, type Job, type KeptOf } from "@codeq/protocol/api";
 import { durationMs, instantOf, type SpecText, type Zone } from "@codeq/queue";
 import { problemOfUrl } from "../../core/outbound/webhook-url.ts";
+import { isLaneName, laneRule } from "../../core/records/lane-policy.ts";
 import type { ScheduleOptions, ShownSchedule } from "../../core/records/schedule-record.ts";
+import { readUnique, type UniqueInput } from "../../core/records/unique-record.ts";
 import type { Zones } from "../../core/zones.ts";
 import { bind } from "../../edge/bind.ts";
 import {
@@ -27,8 +29,10 @@ const durationMsMax = 366 * 24 * 3_600_000;
 
 export const putSchedule = bind(api.schedules.putSchedule, {
   rate,
-  run: async (server, call, { id, ifVersion, ...options }) => {
+  run: async (server, call, { id, ifVersion, ...given }) => {
     const { broker } = server;
+    const { unique } = given;
+    const options = { ...given, unique: unique && withDefaults(unique) };
     const { identity } = call;
     const { tenantId } = identity;
     const problem = problemOf(server, options);
@@ -62,6 +66,8 @@ export const putSchedule = bind(api.schedules.putSchedule, {
 
 function problemOf(server: Server, options: ScheduleOptions): Refusal | undefined {
   const { webhook, payload, within, spread } = options;
+  const shared = problemOfShared(server, options);
+  if (shared !== undefined) return shared;
   if (webhook !== "" && problemOfUrl("webhook", webhook, server.config) !== undefined) {
     const others = "or any address if webhookAllowPrivateNetworks is set";
     return invalid("webhook", `an http or https URL of a public address, ${others}`);
@@ -87,6 +93,38 @@ function problemOf(server: Server, options: ScheduleOptions): Refusal | undefine
     options.cron === "" ? "every" : "cron",
     "it never fires from now on; look at 'until' and 'except', or delete the schedule",
   );
+}
+
+/** The same for every request that asks for the same. */
+function withDefaults({
+  key,
+  while: until,
+  on,
+  for: forAtLeast,
+  maxWait,
+}: UniqueInput): UniqueInput {
+  return {
+    key,
+    while: until || "unfinished",
+    on: on || "return",
+    for: forAtLeast || undefined,
+    maxWait: maxWait || undefined,
+  };
+}
+
+/** What tasks share with other tasks of their queue is exact in one shard only, which may not be that of the schedule. */
+function problemOfShared(
+  { broker }: Server,
+  { unique, lane }: ScheduleOptions,
+): Refusal | undefined {
+  const read = unique && readUnique(unique);
+  if (read?.ok === false) return invalid(`unique.${read.field}`, read.rule);
+  if (lane !== "" && !isLaneName(lane)) return invalid("lane", laneRule);
+  if (broker.shards.length < 2 || (unique === undefined && lane === "")) return undefined;
+  const text =
+    "with several shards, a schedule cannot have a unique key or a lane, because its tasks are in the shard of the " +
+    "schedule; leave them out, and let its task enqueue the other one";
+  return refusal("placement_conflict", text);
 }
 
 function invalid(field: string, rule: string): Refusal {

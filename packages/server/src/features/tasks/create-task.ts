@@ -2,18 +2,11 @@
 import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
-import {
-  durationMs,
-  type NewTask,
-  type Task,
-  type TaskExtras,
-  type TaskId,
-  type UniqueRequest,
-  uniqueActions,
-  uniqueWhiles,
-} from "@codeq/queue";
+import type { NewTask, Task, TaskExtras, TaskId } from "@codeq/queue";
 import type { Enqueued, Waiter } from "../../core/broker/verbs.ts";
 import { problemOfUrl } from "../../core/outbound/webhook-url.ts";
+import { isLaneName, laneRule } from "../../core/records/lane-policy.ts";
+import { readUnique, type UniqueInput } from "../../core/records/unique-record.ts";
 import { parseInstant } from "../../core/timestamps.ts";
 import { bindByHand } from "../../edge/bind.ts";
 import {
@@ -57,15 +50,6 @@ export interface CreateTaskInput {
   /** As they came; malformed ones are left out. */
   readonly traceParent: string;
   readonly traceState: string;
-}
-
-/** As it came. */
-export interface UniqueInput {
-  readonly key?: string | undefined;
-  readonly while?: string | undefined;
-  readonly on?: string | undefined;
-  readonly for?: string | undefined;
-  readonly maxWait?: string | undefined;
 }
 
 export interface CreatedTask {
@@ -168,8 +152,10 @@ export function create(
   if (identity.creates?.has(input.command.toLowerCase()) === false) {
     return refusal("event_type_not_allowed");
   }
-  const unique = input.unique && uniqueRequest(input.unique);
-  if (unique !== undefined && "ok" in unique) return unique;
+  const unique = input.unique && readUnique(input.unique);
+  if (unique?.ok === false) {
+    return refusal("invalid_argument", `invalid 'unique.${unique.field}' (${unique.rule})`);
+  }
   const { traceParent, traceState } = traceContext(input.traceParent, input.traceState);
   const task: NewTask = {
     tenantId: identity.tenantId,
@@ -187,7 +173,7 @@ export function create(
     maxAttempts: Math.max(input.maxAttempts, 0),
     visibleMs: visible.value,
     extras: extrasOf(input),
-    unique,
+    unique: unique?.value,
     batchId: input.batchId === "" ? undefined : input.batchId,
     after: input.after?.length ? ([...new Set(input.after)] as TaskId[]) : undefined,
     lane: input.lane,
@@ -251,19 +237,12 @@ function problemOfAfter(input: CreateTaskInput): string | undefined {
 }
 
 function problemOfLane({ lane = "", cost = 0 }: CreateTaskInput): Refusal | undefined {
-  const { laneBytesMax, laneUnitsMax } = limits;
+  const { laneUnitsMax } = limits;
   if (cost < 0 || cost > laneUnitsMax) {
     return refusal("invalid_argument", `invalid 'cost' (0 to ${laneUnitsMax})`);
   }
   if (lane === "" || isLaneName(lane)) return undefined;
-  const rule = `at most ${laneBytesMax} bytes on one line, and not . or .., which no URL can name`;
-  return refusal("invalid_argument", `invalid 'lane' (${rule})`);
-}
-
-function isLaneName(lane: string): boolean {
-  if (lane === "." || lane === ".." || lane.length > limits.laneBytesMax) return false;
-  if (Buffer.byteLength(lane) > limits.laneBytesMax) return false;
-  return lane.isWellFormed() && !/\p{Cc}/u.test(lane);
+  return refusal("invalid_argument", `invalid 'lane' (${laneRule})`);
 }
 
 function problemOfTimes({ timeoutSeconds, ttlSeconds }: CreateTaskInput): Refusal | undefined {
@@ -275,32 +254,6 @@ function problemOfTimes({ timeoutSeconds, ttlSeconds }: CreateTaskInput): Refusa
     return refusal("invalid_argument", `invalid 'ttlSeconds' (0 to ${ttlSecondsMax})`);
   }
   return undefined;
-}
-
-function uniqueRequest(input: UniqueInput): UniqueRequest | Refusal {
-  const { key = "", while: until = "", on = "" } = input;
-  const max = limits.uniqueKeyCharsMax;
-  const wrong = (field: string, rule: string): Refusal =>
-    refusal("invalid_argument", `invalid 'unique.${field}' (${rule})`);
-  if (key === "" || key.length > max || !key.isWellFormed()) {
-    return wrong("key", `1 to ${max} characters`);
-  }
-  const during = uniqueWhiles.find((each) => each === (until || "unfinished"));
-  if (during === undefined) return wrong("while", `one of ${uniqueWhiles.join(", ")}`);
-  const action = uniqueActions.find((each) => each === (on || "return"));
-  if (action === undefined) return wrong("on", `one of ${uniqueActions.join(", ")}`);
-  const lengthMax = `a length of time such as 5m, at most ${limits.uniqueSecondsMax} seconds`;
-  const forMs = lengthOf(input.for);
-  if (forMs === undefined) return wrong("for", lengthMax);
-  const maxWaitMs = lengthOf(input.maxWait);
-  if (maxWaitMs === undefined) return wrong("maxWait", lengthMax);
-  return { key, while: during, on: action, forMs, maxWaitMs };
-}
-
-/** 0 for none; undefined for what is no length of time. */
-function lengthOf(text = ""): number | undefined {
-  const ms = text === "" ? 0 : durationMs(text);
-  return ms !== undefined && ms <= limits.uniqueSecondsMax * 1000 ? ms : undefined;
 }
 
 export function payloadProblem(

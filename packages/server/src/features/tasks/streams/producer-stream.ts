@@ -5,6 +5,7 @@
 import { producer } from "@codeq/protocol/wire";
 import type { Enqueued, Refused, Waiter } from "../../../core/broker/verbs.ts";
 import type { MaybePromise } from "../../../core/maybe-promise.ts";
+import type { UniqueInput } from "../../../core/records/unique-record.ts";
 import type { Identity } from "../../../edge/access/identity.ts";
 import type { Caller } from "../../../edge/dispatch.ts";
 import {
@@ -24,13 +25,7 @@ import { isJson } from "../../../edge/json-scan.ts";
 import { type Answer, type Refusal, refusal, sentenceOf } from "../../../edge/operation.ts";
 import { isPlainJson } from "../../../edge/plain-json.ts";
 import { refusalOf } from "../../../edge/refusal-of.ts";
-import {
-  type CreateTaskInput,
-  create,
-  createTask,
-  noteRefused,
-  type UniqueInput,
-} from "../create-task.ts";
+import { type CreateTaskInput, create, createTask, noteRefused } from "../create-task.ts";
 import { AwaitedResults } from "./awaited-results.ts";
 
 type Event = producer.ProducerEvent;
