@@ -1358,11 +1358,20 @@ export class ShardBroker implements Broker {
     }
   }
 
-  #serve({ before, after }: Change, queue: ReturnType<MemoryIndex["apply"]>): void {
+  #serve({ before, after, because }: Change, queue: ReturnType<MemoryIndex["apply"]>): void {
+    if (before?.place.in === "ready" && because !== "claimed") this.#serveNext(before);
     if (after?.place.in === "ready") this.claims.serve(queue);
     else if (before?.place.in === "leased" && (queue.isLimited || queue.lanes !== undefined))
       this.claims.serve(queue);
     if (this.quotas.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
+  }
+
+  /** A ready task has left its place: the next task of its lane, or of its queue, may cost less. */
+  #serveNext(task: Task): void {
+    const from = this.#index.queueOf(task);
+    if (from.lanes === undefined) return;
+    from.lanes.reopen();
+    this.claims.serve(from);
   }
 
   /** Resolves when the changes are durable. */

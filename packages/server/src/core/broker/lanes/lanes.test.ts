@@ -125,6 +125,31 @@ test("a rate hands out a burst, and wakes a claim when the next unit is due", as
   assert.equal((await waiting).length, 1);
 });
 
+for (const policy of ["lanes", "queue"] as const) {
+  for (const action of ["cancelled", "moved"] as const) {
+    test(`a claim that waits for the rate of ${policy} gets a cheaper task when the next one is ${action}`, async () => {
+      const rate = { units: 60, per: "1m", burst: 5 };
+      const { world, broker } = await setup(
+        policy === "lanes" ? { lanes: { concurrency: 0, rate } } : { rate },
+      );
+      await enqueue(broker, { lane: "a", cost: 5 });
+      const { id } = await enqueue(broker, { lane: "a", cost: 5 });
+      const cheap = await enqueue(broker, { lane: "a", cost: 1 });
+      assert.equal(await lanesOf(broker, 9), "a");
+      await world.clock.advance(1000);
+      const waiting = claim(broker, { waitMs: 60_000 });
+      assert.equal(await standing(waiting), "pending");
+      const how =
+        action === "moved"
+          ? ({ kind: "edit", edit: { command: "other" } } as const)
+          : ({ kind: "cancel", graceMs: 0 } as const);
+      await broker.act({ tenantId: acme, id }, how);
+      assert.equal(await standing(waiting), "done");
+      assert.equal((await waiting)[0]?.task.id, cheap.id);
+    });
+  }
+}
+
 test("what a lane has spent of its rate survives a crash", async () => {
   const rate = { units: 60, per: "1m", burst: 2 };
   const { world, broker } = await setup({ lanes: { concurrency: 0, rate } });
