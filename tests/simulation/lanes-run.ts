@@ -5,14 +5,18 @@
  * - a lane never has more leases than its limit;
  * - a lane spends at most its burst and what the time allows, with what was settled, also across crashes;
  * - a lane is served in the order of priorities, and in its own order;
+ * - a lane that is paused is not claimed from;
  * - a claim never waits while a lane may be served, and a lane that waits for a time has a timer for it;
- * - an explanation names the limit, the rate or the hold that a claim would meet;
+ * - an explanation names the pause, the limit, the rate or the hold that a claim would meet;
  * - leases and ready tasks in memory are those of the records, after every step.
  */
 import { type Change, queueOf, type Task, type TaskId } from "@codeq/queue";
 import { SimRandom } from "@codeq/simulated";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
-import { noLaneLimits } from "../../packages/server/src/core/records/lane-policy.ts";
+import {
+  type LaneLimits,
+  noLaneLimits,
+} from "../../packages/server/src/core/records/lane-policy.ts";
 import type { TopicPolicy } from "../../packages/server/src/core/records/topic-record.ts";
 import {
   acme,
@@ -48,6 +52,10 @@ const policy: TopicPolicy = {
 };
 const unlimited = { units: 1_000_000, per: "1s", burst: 1_000_000 };
 const of = { tenantId: acme, name: "work" };
+const ownLimits: Readonly<Record<string, LaneLimits>> = {
+  b: { ...noLaneLimits, rate: unlimited },
+  "d/é": { ...noLaneLimits, concurrency: 1 },
+};
 
 function limitOf(lane: string): number {
   return lane === "d/é" ? 1 : concurrency;
@@ -98,6 +106,7 @@ class LanesRun {
   readonly #tasks = new Map<TaskId, Task>();
   readonly #buckets = new Map<string, Bucket>();
   readonly #heldMs = new Map<string, number>();
+  readonly #paused = new Set<string>();
   readonly #stepsClock: boolean;
   #hasStepped = false;
   #waiting = 0;
@@ -116,8 +125,9 @@ class LanesRun {
   async open(): Promise<void> {
     this.#broker = await this.#world.open();
     await this.#broker.putTopic(of, policy);
-    await this.#broker.setLane({ ...of, lane: "b" }, { ...noLaneLimits, rate: unlimited });
-    await this.#broker.setLane({ ...of, lane: "d/é" }, { ...noLaneLimits, concurrency: 1 });
+    for (const lane of ["b", "d/é"]) {
+      await this.#broker.setLane({ ...of, lane }, ownLimits[lane] ?? noLaneLimits);
+    }
     this.#plant(this.#broker);
   }
 
@@ -127,12 +137,13 @@ class LanesRun {
 
   async step(): Promise<void> {
     const random = this.#random;
-    const kind = random.int(15);
+    const kind = random.int(16);
     if (kind < 5) await this.#create();
     else if (kind < 7) await this.#claim(random.int(4) + 1, 0);
     else if (kind === 7) await this.#claim(1, 60_000);
     else if (kind === 8) await this.#crash();
     else if (kind === 14) await this.#fillDisk();
+    else if (kind === 15) await this.#pause(random.pick(lanes));
     else if (kind < 11) await this.#pass(random.pick([1, 90, 300, 40_000]));
     else await this.#touch(kind);
     this.#broker.wakeLanes(1000);
@@ -187,6 +198,17 @@ class LanesRun {
     disk.capacityBytes = plenty;
     await clock.advance(1000);
     this.#plant(this.#broker);
+  }
+
+  /** An operator pauses a lane, or resumes it; the lane keeps its other limits. */
+  async #pause(lane: string): Promise<void> {
+    const isPaused = this.#paused.has(lane);
+    const pause = isPaused ? undefined : { by: "ann", reason: "", atMs: 1 };
+    const limits = { ...(ownLimits[lane] ?? noLaneLimits), pause };
+    const done = this.#broker.setLane({ ...of, lane }, limits);
+    if (isPaused) this.#paused.delete(lane);
+    else this.#paused.add(lane);
+    await done;
   }
 
   async #pass(ms: number): Promise<void> {
@@ -257,6 +279,7 @@ class LanesRun {
   #claimed(before: Task, lane: string): void {
     if (lane === "") return;
     const { ready, leased } = this.#inLane(lane);
+    if (this.#paused.has(lane)) this.finding ??= `lane ${lane} was claimed from during a pause`;
     if (leased >= limitOf(lane)) this.finding ??= `lane ${lane} has more leases than its limit`;
     const [first] = ready;
     if (first?.id !== before.id) this.finding ??= `a task of lane ${lane} overtook another`;
@@ -303,7 +326,7 @@ class LanesRun {
       // The cost of the next task is not known before it is read.
       if (lane?.top !== undefined && lane.top.head === undefined) return undefined;
       const [first] = ready;
-      if (first === undefined || leased >= limitOf(name)) continue;
+      if (first === undefined || leased >= limitOf(name) || this.#paused.has(name)) continue;
       const dueMs = this.#dueMs(name, first.lane?.cost ?? 1);
       if (dueMs + slackMs < this.#nowMs) top = Math.max(top, first.priority);
       else if (dueMs - slackMs > this.#nowMs || this.#hasStepped) {
@@ -329,6 +352,9 @@ class LanesRun {
       const [first] = ready;
       if (first === undefined) continue;
       const rule = lanesOfQueue?.obstacleOf(first)?.rule;
+      const isPaused = this.#paused.has(name);
+      if (isPaused !== (rule === "lane_paused")) return `the explanation of ${name} says ${rule}`;
+      if (isPaused) continue;
       const isLimited = leased >= limitOf(name);
       if (isLimited !== (rule === "lane_limit")) return `the explanation of ${name} says ${rule}`;
       if (isLimited) continue;

@@ -46,7 +46,7 @@ const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: R
     plant: (broker) => {
       lanesOf(broker).writesOf = () => [];
     },
-    finding: /spent \d+ of|while it was held/,
+    finding: /spent \d+ of|while it was held|no timer/,
   },
   "a settled task is not settled": {
     plant: (broker) => {
@@ -86,7 +86,16 @@ const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: R
         lanes.lane(name).leased -= 1;
       };
     },
-    finding: /should be able/,
+    finding: /should be able|no timer/,
+  },
+  "a restart forgets which lanes are paused": {
+    plant: (broker) => {
+      const lanes = lanesOf(broker);
+      for (const [name, limits] of lanes.limits) {
+        lanes.setLimits(name, { ...limits, pause: undefined });
+      }
+    },
+    finding: /during a pause|the explanation of/,
   },
 };
 
