@@ -30,7 +30,7 @@ interface Known extends BatchOf {
   readonly after?: readonly TaskId[];
 }
 
-export const callbackOptions = {
+const callbackOptions = {
   command: "a",
   payload: "{}",
   priority: 0,
