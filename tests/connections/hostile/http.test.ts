@@ -263,6 +263,14 @@ test("a client that reads none of its answers is closed when others need the mem
   });
 });
 
+test("early-requests: beyond the limit for what arrives behind unanswered requests, connections are closed", async (t) => {
+  const world = await setup(t, { memoryBytes: 64 * mebibyte });
+  const crowd = await world.attack("early-requests", 60);
+  await crowd.untilClosed(1);
+  assert.ok(crowd.report.closed < 60, "those below the limit stay");
+  await world.healthy();
+});
+
 for (const path of ["/ui/session", "/nothing"]) {
   test(`a body for ${path} is not kept, because its sender is unknown`, async (t) => {
     const world = await setup(t);
