@@ -120,6 +120,7 @@ export function checkWorkerOptions(options: WorkerOptions): void {
 const concurrencyDefault = 10;
 const concurrencyMax = 10_000;
 
+/** @internal Published types do not have the member `many`. */
 export function checkConcurrency(
   given: number | undefined,
   handlers: readonly Pick<Handler, "definition" | "many">[],
