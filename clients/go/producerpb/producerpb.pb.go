@@ -108,6 +108,8 @@ type CreateTask struct {
 	DelayMs uint64 `protobuf:"varint,109,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	// The open batch that the task becomes a member of; empty for none.
 	BatchId string `protobuf:"bytes,120,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// Tasks that have to succeed before this one can be claimed.
+	After []string `protobuf:"bytes,121,rep,name=after,proto3" json:"after,omitempty"`
 	// Limits, rates and fair shares apply to the tasks of the queue with the same lane; empty for none.
 	Lane string `protobuf:"bytes,130,opt,name=lane,proto3" json:"lane,omitempty"`
 	// Units of rates and fair shares that the task takes; zero for one.
@@ -298,6 +300,13 @@ func (x *CreateTask) GetBatchId() string {
 		return x.BatchId
 	}
 	return ""
+}
+
+func (x *CreateTask) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
 }
 
 func (x *CreateTask) GetLane() string {
@@ -1108,7 +1117,7 @@ const file_producerpb_proto_rawDesc = "" +
 	"\x10producerpb.proto\x12\n" +
 	"producerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1d\n" +
 	"\x05Hello\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xff\x05\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\x95\x06\n" +
 	"\n" +
 	"CreateTask\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
@@ -1137,7 +1146,8 @@ const file_producerpb_proto_rawDesc = "" +
 	"unique_for\x18k \x01(\tR\tuniqueFor\x12&\n" +
 	"\x0funique_max_wait\x18l \x01(\tR\runiqueMaxWait\x12\x19\n" +
 	"\bdelay_ms\x18m \x01(\x04R\adelayMs\x12\x19\n" +
-	"\bbatch_id\x18x \x01(\tR\abatchId\x12\x13\n" +
+	"\bbatch_id\x18x \x01(\tR\abatchId\x12\x14\n" +
+	"\x05after\x18y \x03(\tR\x05after\x12\x13\n" +
 	"\x04lane\x18\x82\x01 \x01(\tR\x04lane\x12\x13\n" +
 	"\x04cost\x18\x83\x01 \x01(\x05R\x04cost\"?\n" +
 	"\x0fCreateTaskBatch\x12,\n" +

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10producerpb.proto\x12\nproducerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x05Hello\x12\r\n\x05token\x18\x01 \x01(\t\"\xfd\x03\n\nCreateTask\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x10\n\x08priority\x18\x04 \x01(\x05\x12\x0f\n\x07webhook\x18\x05 \x01(\t\x12\x14\n\x0cmax_attempts\x18\x06 \x01(\x05\x12\x17\n\x0fidempotency_key\x18\x07 \x01(\t\x12*\n\x06run_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rdelay_seconds\x18\t \x01(\x05\x12\x14\n\x0ctrace_parent\x18\n \x01(\t\x12\x13\n\x0btrace_state\x18\x0b \x01(\t\x12\x0c\n\x04tags\x18\x64 \x03(\t\x12\x17\n\x0ftimeout_seconds\x18\x65 \x01(\x05\x12\x13\n\x0bttl_seconds\x18\x66 \x01(\x05\x12\x18\n\x10idempotency_mode\x18g \x01(\t\x12\x12\n\nunique_key\x18h \x01(\t\x12\x14\n\x0cunique_while\x18i \x01(\t\x12\x11\n\tunique_on\x18j \x01(\t\x12\x12\n\nunique_for\x18k \x01(\t\x12\x17\n\x0funique_max_wait\x18l \x01(\t\x12\x10\n\x08\x64\x65lay_ms\x18m \x01(\x04\x12\x10\n\x08\x62\x61tch_id\x18x \x01(\t\x12\r\n\x04lane\x18\x82\x01 \x01(\t\x12\r\n\x04\x63ost\x18\x83\x01 \x01(\x05\"8\n\x0f\x43reateTaskBatch\x12%\n\x05tasks\x18\x01 \x03(\x0b\x32\x16.producerpb.CreateTask\"4\n\x0b\x41waitResult\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x14\n\x0cwait_seconds\x18\x02 \x01(\x05\"\xcc\x01\n\rProducerEvent\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.producerpb.HelloH\x00\x12(\n\x06\x63reate\x18\x02 \x01(\x0b\x32\x16.producerpb.CreateTaskH\x00\x12\x33\n\x0c\x63reate_batch\x18\x03 \x01(\x0b\x32\x1b.producerpb.CreateTaskBatchH\x00\x12/\n\x0c\x61wait_result\x18\x64 \x01(\x0b\x32\x17.producerpb.AwaitResultH\x00\x42\x07\n\x05\x65vent\"@\n\x08HelloAck\x12\x11\n\ttenant_id\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x10\n\x08instance\x18\x64 \x01(\t\"v\n\tCreateAck\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x12\n\nerror_code\x18\x64 \x01(\t\x12\x14\n\x0c\x64\x65\x64uplicated\x18\x65 \x01(\x08\"5\n\x0e\x43reateAckBatch\x12#\n\x04\x61\x63ks\x18\x01 \x03(\x0b\x32\x15.producerpb.CreateAck\"Z\n\x08\x41rtifact\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x05 \x01(\t\"\xc3\x01\n\nTaskResult\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\x15\n\rerror_message\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x13\n\x0bresult_json\x18\x05 \x01(\x0c\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x07 \x01(\x05\x12\x12\n\nerror_code\x18\x64 \x01(\t\x12\'\n\tartifacts\x18\x65 \x03(\x0b\x32\x14.producerpb.Artifact\"@\n\x0bServerError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x12\n\nerror_code\x18\x64 \x01(\t\"\xff\x01\n\x0bServerEvent\x12)\n\thello_ack\x18\x01 \x01(\x0b\x32\x14.producerpb.HelloAckH\x00\x12+\n\ncreate_ack\x18\x02 \x01(\x0b\x32\x15.producerpb.CreateAckH\x00\x12(\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x17.producerpb.ServerErrorH\x00\x12\x36\n\x10\x63reate_ack_batch\x18\x04 \x01(\x0b\x32\x1a.producerpb.CreateAckBatchH\x00\x12-\n\x0btask_result\x18\x64 \x01(\x0b\x32\x16.producerpb.TaskResultH\x00\x42\x07\n\x05\x65vent2R\n\x0eProducerStream\x12@\n\x06Stream\x12\x19.producerpb.ProducerEvent\x1a\x17.producerpb.ServerEvent(\x01\x30\x01\x42\x12Z\x10\x63odeq/producerpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10producerpb.proto\x12\nproducerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x05Hello\x12\r\n\x05token\x18\x01 \x01(\t\"\x8c\x04\n\nCreateTask\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x10\n\x08priority\x18\x04 \x01(\x05\x12\x0f\n\x07webhook\x18\x05 \x01(\t\x12\x14\n\x0cmax_attempts\x18\x06 \x01(\x05\x12\x17\n\x0fidempotency_key\x18\x07 \x01(\t\x12*\n\x06run_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rdelay_seconds\x18\t \x01(\x05\x12\x14\n\x0ctrace_parent\x18\n \x01(\t\x12\x13\n\x0btrace_state\x18\x0b \x01(\t\x12\x0c\n\x04tags\x18\x64 \x03(\t\x12\x17\n\x0ftimeout_seconds\x18\x65 \x01(\x05\x12\x13\n\x0bttl_seconds\x18\x66 \x01(\x05\x12\x18\n\x10idempotency_mode\x18g \x01(\t\x12\x12\n\nunique_key\x18h \x01(\t\x12\x14\n\x0cunique_while\x18i \x01(\t\x12\x11\n\tunique_on\x18j \x01(\t\x12\x12\n\nunique_for\x18k \x01(\t\x12\x17\n\x0funique_max_wait\x18l \x01(\t\x12\x10\n\x08\x64\x65lay_ms\x18m \x01(\x04\x12\x10\n\x08\x62\x61tch_id\x18x \x01(\t\x12\r\n\x05\x61\x66ter\x18y \x03(\t\x12\r\n\x04lane\x18\x82\x01 \x01(\t\x12\r\n\x04\x63ost\x18\x83\x01 \x01(\x05\"8\n\x0f\x43reateTaskBatch\x12%\n\x05tasks\x18\x01 \x03(\x0b\x32\x16.producerpb.CreateTask\"4\n\x0b\x41waitResult\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x14\n\x0cwait_seconds\x18\x02 \x01(\x05\"\xcc\x01\n\rProducerEvent\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.producerpb.HelloH\x00\x12(\n\x06\x63reate\x18\x02 \x01(\x0b\x32\x16.producerpb.CreateTaskH\x00\x12\x33\n\x0c\x63reate_batch\x18\x03 \x01(\x0b\x32\x1b.producerpb.CreateTaskBatchH\x00\x12/\n\x0c\x61wait_result\x18\x64 \x01(\x0b\x32\x17.producerpb.AwaitResultH\x00\x42\x07\n\x05\x65vent\"@\n\x08HelloAck\x12\x11\n\ttenant_id\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x10\n\x08instance\x18\x64 \x01(\t\"v\n\tCreateAck\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x12\n\nerror_code\x18\x64 \x01(\t\x12\x14\n\x0c\x64\x65\x64uplicated\x18\x65 \x01(\x08\"5\n\x0e\x43reateAckBatch\x12#\n\x04\x61\x63ks\x18\x01 \x03(\x0b\x32\x15.producerpb.CreateAck\"Z\n\x08\x41rtifact\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x05 \x01(\t\"\xc3\x01\n\nTaskResult\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\x15\n\rerror_message\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x13\n\x0bresult_json\x18\x05 \x01(\x0c\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x07 \x01(\x05\x12\x12\n\nerror_code\x18\x64 \x01(\t\x12\'\n\tartifacts\x18\x65 \x03(\x0b\x32\x14.producerpb.Artifact\"@\n\x0bServerError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x12\n\nerror_code\x18\x64 \x01(\t\"\xff\x01\n\x0bServerEvent\x12)\n\thello_ack\x18\x01 \x01(\x0b\x32\x14.producerpb.HelloAckH\x00\x12+\n\ncreate_ack\x18\x02 \x01(\x0b\x32\x15.producerpb.CreateAckH\x00\x12(\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x17.producerpb.ServerErrorH\x00\x12\x36\n\x10\x63reate_ack_batch\x18\x04 \x01(\x0b\x32\x1a.producerpb.CreateAckBatchH\x00\x12-\n\x0btask_result\x18\x64 \x01(\x0b\x32\x16.producerpb.TaskResultH\x00\x42\x07\n\x05\x65vent2R\n\x0eProducerStream\x12@\n\x06Stream\x12\x19.producerpb.ProducerEvent\x1a\x17.producerpb.ServerEvent(\x01\x30\x01\x42\x12Z\x10\x63odeq/producerpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,27 +36,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HELLO']._serialized_start=65
   _globals['_HELLO']._serialized_end=87
   _globals['_CREATETASK']._serialized_start=90
-  _globals['_CREATETASK']._serialized_end=599
-  _globals['_CREATETASKBATCH']._serialized_start=601
-  _globals['_CREATETASKBATCH']._serialized_end=657
-  _globals['_AWAITRESULT']._serialized_start=659
-  _globals['_AWAITRESULT']._serialized_end=711
-  _globals['_PRODUCEREVENT']._serialized_start=714
-  _globals['_PRODUCEREVENT']._serialized_end=918
-  _globals['_HELLOACK']._serialized_start=920
-  _globals['_HELLOACK']._serialized_end=984
-  _globals['_CREATEACK']._serialized_start=986
-  _globals['_CREATEACK']._serialized_end=1104
-  _globals['_CREATEACKBATCH']._serialized_start=1106
-  _globals['_CREATEACKBATCH']._serialized_end=1159
-  _globals['_ARTIFACT']._serialized_start=1161
-  _globals['_ARTIFACT']._serialized_end=1251
-  _globals['_TASKRESULT']._serialized_start=1254
-  _globals['_TASKRESULT']._serialized_end=1449
-  _globals['_SERVERERROR']._serialized_start=1451
-  _globals['_SERVERERROR']._serialized_end=1515
-  _globals['_SERVEREVENT']._serialized_start=1518
-  _globals['_SERVEREVENT']._serialized_end=1773
-  _globals['_PRODUCERSTREAM']._serialized_start=1775
-  _globals['_PRODUCERSTREAM']._serialized_end=1857
+  _globals['_CREATETASK']._serialized_end=614
+  _globals['_CREATETASKBATCH']._serialized_start=616
+  _globals['_CREATETASKBATCH']._serialized_end=672
+  _globals['_AWAITRESULT']._serialized_start=674
+  _globals['_AWAITRESULT']._serialized_end=726
+  _globals['_PRODUCEREVENT']._serialized_start=729
+  _globals['_PRODUCEREVENT']._serialized_end=933
+  _globals['_HELLOACK']._serialized_start=935
+  _globals['_HELLOACK']._serialized_end=999
+  _globals['_CREATEACK']._serialized_start=1001
+  _globals['_CREATEACK']._serialized_end=1119
+  _globals['_CREATEACKBATCH']._serialized_start=1121
+  _globals['_CREATEACKBATCH']._serialized_end=1174
+  _globals['_ARTIFACT']._serialized_start=1176
+  _globals['_ARTIFACT']._serialized_end=1266
+  _globals['_TASKRESULT']._serialized_start=1269
+  _globals['_TASKRESULT']._serialized_end=1464
+  _globals['_SERVERERROR']._serialized_start=1466
+  _globals['_SERVERERROR']._serialized_end=1530
+  _globals['_SERVEREVENT']._serialized_start=1533
+  _globals['_SERVEREVENT']._serialized_end=1788
+  _globals['_PRODUCERSTREAM']._serialized_start=1790
+  _globals['_PRODUCERSTREAM']._serialized_end=1872
 # @@protoc_insertion_point(module_scope)

@@ -14,7 +14,7 @@ class Hello(_message.Message):
     def __init__(self, token: _Optional[str] = ...) -> None: ...
 
 class CreateTask(_message.Message):
-    __slots__ = ("seq", "command", "payload", "priority", "webhook", "max_attempts", "idempotency_key", "run_at", "delay_seconds", "trace_parent", "trace_state", "tags", "timeout_seconds", "ttl_seconds", "idempotency_mode", "unique_key", "unique_while", "unique_on", "unique_for", "unique_max_wait", "delay_ms", "batch_id", "lane", "cost")
+    __slots__ = ("seq", "command", "payload", "priority", "webhook", "max_attempts", "idempotency_key", "run_at", "delay_seconds", "trace_parent", "trace_state", "tags", "timeout_seconds", "ttl_seconds", "idempotency_mode", "unique_key", "unique_while", "unique_on", "unique_for", "unique_max_wait", "delay_ms", "batch_id", "after", "lane", "cost")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class CreateTask(_message.Message):
     UNIQUE_MAX_WAIT_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     LANE_FIELD_NUMBER: _ClassVar[int]
     COST_FIELD_NUMBER: _ClassVar[int]
     seq: int
@@ -61,9 +62,10 @@ class CreateTask(_message.Message):
     unique_max_wait: str
     delay_ms: int
     batch_id: str
+    after: _containers.RepeatedScalarFieldContainer[str]
     lane: str
     cost: int
-    def __init__(self, seq: _Optional[int] = ..., command: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., webhook: _Optional[str] = ..., max_attempts: _Optional[int] = ..., idempotency_key: _Optional[str] = ..., run_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delay_seconds: _Optional[int] = ..., trace_parent: _Optional[str] = ..., trace_state: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., timeout_seconds: _Optional[int] = ..., ttl_seconds: _Optional[int] = ..., idempotency_mode: _Optional[str] = ..., unique_key: _Optional[str] = ..., unique_while: _Optional[str] = ..., unique_on: _Optional[str] = ..., unique_for: _Optional[str] = ..., unique_max_wait: _Optional[str] = ..., delay_ms: _Optional[int] = ..., batch_id: _Optional[str] = ..., lane: _Optional[str] = ..., cost: _Optional[int] = ...) -> None: ...
+    def __init__(self, seq: _Optional[int] = ..., command: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., webhook: _Optional[str] = ..., max_attempts: _Optional[int] = ..., idempotency_key: _Optional[str] = ..., run_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delay_seconds: _Optional[int] = ..., trace_parent: _Optional[str] = ..., trace_state: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., timeout_seconds: _Optional[int] = ..., ttl_seconds: _Optional[int] = ..., idempotency_mode: _Optional[str] = ..., unique_key: _Optional[str] = ..., unique_while: _Optional[str] = ..., unique_on: _Optional[str] = ..., unique_for: _Optional[str] = ..., unique_max_wait: _Optional[str] = ..., delay_ms: _Optional[int] = ..., batch_id: _Optional[str] = ..., after: _Optional[_Iterable[str]] = ..., lane: _Optional[str] = ..., cost: _Optional[int] = ...) -> None: ...
 
 class CreateTaskBatch(_message.Message):
     __slots__ = ("tasks",)
