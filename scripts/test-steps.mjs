@@ -67,6 +67,7 @@ export const steps = [
     needs: "tools",
     brief: oneCase("tests/cluster/failover.test.ts", "goes on when a whole machine is gone"),
   }),
+  folder("api", { needs: "tools" }),
   folder("e2e", {
     args: tests("tests/e2e/!(bench).test.ts"),
     needs: "tools",
@@ -115,7 +116,6 @@ export const steps = [
   folder("simulation", {
     brief: oneCase("tests/simulation/simulation.test.ts", "seed|durability"),
   }),
-  folder("api", { needs: "tools" }),
   folder("connections", {
     brief: oneCase("tests/connections/plain-requests.test.ts", "replies are the same"),
   }),

@@ -144,7 +144,7 @@ test("top has JSON with stable fields, and wants a terminal otherwise", async (t
   const [queue = {}] = (line?.["queues"] ?? []) as object[];
   assert.deepEqual(Object.keys(queue), [
     ...["queue", "oldestSeconds", "inPerSecond", "outPerSecond", "failedPerSecond"],
-    ...["latencyP50Ms", "latencyP99Ms", "ready", "delayed", "inProgress", "dlq"],
+    ...["latencyP50Ms", "latencyP99Ms", "ready", "delayed", "inProgress", "dlq", "lanes"],
   ]);
 });
 
