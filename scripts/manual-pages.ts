@@ -22,13 +22,13 @@ import {
   settingNames,
 } from "../packages/server/src/config/setting-table.ts";
 import { queryOf } from "../packages/server/src/edge/http/calls.ts";
-import type { JsonSchema } from "../packages/server/src/edge/http/contract-schema.ts";
+import type { JsonSchema } from "../packages/server/src/edge/http/contract/contract-schema.ts";
 import {
   callersOf,
   ofEveryRoute,
   refusalsOf,
   replySchemas,
-} from "../packages/server/src/edge/http/openapi.ts";
+} from "../packages/server/src/edge/http/contract/openapi.ts";
 import type { AnyRoute } from "../packages/server/src/edge/http/route.ts";
 import { routes } from "../packages/server/src/start/features.ts";
 import { metricTable } from "../packages/server/src/telemetry/metrics.ts";

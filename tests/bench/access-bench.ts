@@ -12,7 +12,7 @@ import type { ProviderConfig } from "../../packages/server/src/config/settings.t
 import { systemClock as clock } from "../../packages/server/src/core/clock.ts";
 import { LocalControl } from "../../packages/server/src/core/control/local-control.ts";
 import { Store } from "../../packages/server/src/core/store/store.ts";
-import { ApiKeys } from "../../packages/server/src/edge/access/api-keys.ts";
+import { ApiKeys } from "../../packages/server/src/edge/access/api-keys/api-keys.ts";
 import { Authenticator } from "../../packages/server/src/edge/access/authenticator.ts";
 import { Providers } from "../../packages/server/src/edge/access/providers.ts";
 import { Revocations } from "../../packages/server/src/edge/access/token-provider.ts";

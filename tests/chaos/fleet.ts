@@ -9,8 +9,8 @@ import {
   EtcdServers,
   type EtcdServersOptions,
 } from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
-import { clusterCertificate } from "../../packages/server/src/cluster/cluster-certificates.ts";
-import { etcdArguments } from "../../packages/server/src/cluster/etcd-arguments.ts";
+import { etcdArguments } from "../../packages/server/src/cluster/etcd/etcd-arguments.ts";
+import { clusterCertificate } from "../../packages/server/src/cluster/peers/cluster-certificates.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { root } from "../e2e/server-process.ts";
 import type { Network } from "./network.ts";

@@ -17,11 +17,11 @@ import {
   answered,
   deleteOp,
 } from "../../packages/engine/src/log/replicated/etcd/etcd-shared-log.ts";
+import { etcdArguments } from "../../packages/server/src/cluster/etcd/etcd-arguments.ts";
 import {
   type ClusterCertificate,
   clusterCertificate,
-} from "../../packages/server/src/cluster/cluster-certificates.ts";
-import { etcdArguments } from "../../packages/server/src/cluster/etcd-arguments.ts";
+} from "../../packages/server/src/cluster/peers/cluster-certificates.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { freePortRows } from "./free-ports.ts";
 

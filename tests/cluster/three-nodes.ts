@@ -11,7 +11,7 @@ import {
   type EtcdServersOptions,
 } from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
 import type { GrpcTls } from "../../packages/engine/src/log/replicated/etcd/grpc-channel.ts";
-import { clusterCertificate } from "../../packages/server/src/cluster/cluster-certificates.ts";
+import { clusterCertificate } from "../../packages/server/src/cluster/peers/cluster-certificates.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer } from "../e2e/server-process.ts";

@@ -5,8 +5,8 @@
 import assert from "node:assert/strict";
 import type { ErrorCode } from "@codeq/protocol";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import type { JsonSchema } from "../../packages/server/src/edge/http/contract-schema.ts";
-import { openApiOf, templateOf } from "../../packages/server/src/edge/http/openapi.ts";
+import type { JsonSchema } from "../../packages/server/src/edge/http/contract/contract-schema.ts";
+import { openApiOf, templateOf } from "../../packages/server/src/edge/http/contract/openapi.ts";
 import { routes } from "../../packages/server/src/start/features.ts";
 
 interface Answered {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { settle } from "@codeq/simulated";
-import { developmentToken } from "../../packages/server/src/config/choose-auth.ts";
+import { developmentToken } from "../../packages/server/src/config/auth/choose-auth.ts";
 import { type RunningServer, setup } from "./setup.ts";
 
 const session = "/ui/session";

@@ -1,7 +1,7 @@
 /** The verbs of a broker for whoever waits for one answer: a promise that a refusal rejects. */
 
 import type { Broker } from "../../packages/server/src/core/broker/broker.ts";
-import { Claim, type ClaimRequest } from "../../packages/server/src/core/broker/claim.ts";
+import { Claim, type ClaimRequest } from "../../packages/server/src/core/broker/claims/claim.ts";
 import type { ClaimedTask, Refused, Waiter } from "../../packages/server/src/core/broker/verbs.ts";
 
 export function ask<Answer>(verb: (waiter: Waiter<Answer>) => void): Promise<Answer> {

@@ -1,7 +1,7 @@
 /** The key that the guide takes apart is whole, and its parts are where they are drawn. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { idInApiKey } from "../../packages/server/src/edge/access/api-key-text.ts";
+import { idInApiKey } from "../../packages/server/src/edge/access/api-keys/api-key-text.ts";
 import { blocksOf } from "./marks.ts";
 
 test("the parts of the key are where the guide draws them", () => {

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import type { Change, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
-import { graceMsOf } from "../../packages/server/src/core/broker/leases.ts";
+import { graceMsOf } from "../../packages/server/src/core/broker/claims/leases.ts";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { ClaimedTask } from "../../packages/server/src/core/broker/verbs.ts";
 import type { Router } from "../../packages/server/src/core/shards/router.ts";

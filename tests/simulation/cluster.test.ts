@@ -157,7 +157,7 @@ const plantedBugs: readonly PlantedBug[] = [
   },
   {
     bug: "leases have no grace after a takeover",
-    file: "packages/server/src/core/broker/memory-index.ts",
+    file: "packages/server/src/core/broker/queues/memory-index.ts",
     from: "graceMsOf(task.place.leaseMs)",
     to: "0 * graceMsOf(task.place.leaseMs)",
     seed: 8,
@@ -301,7 +301,7 @@ const laneBugs: readonly Omit<PlantedBug, "seed">[] = [
   },
   {
     bug: "a new leader does not count the leases of its lanes",
-    file: "packages/server/src/core/broker/memory-index.ts",
+    file: "packages/server/src/core/broker/queues/memory-index.ts",
     from: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) !== "")',
     to: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) === "none")',
     says: /has \d+ leases, its limit is|counts -?\d+ leases/,

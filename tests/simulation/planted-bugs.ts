@@ -8,7 +8,7 @@ import { type Change, changeOf, type Task, type TaskExtras } from "@codeq/queue"
 import { checksumBytes, seal, sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import { GroupAnswers } from "../../packages/server/src/core/broker/group-answers.ts";
-import type { QueueState } from "../../packages/server/src/core/broker/queue-state.ts";
+import type { QueueState } from "../../packages/server/src/core/broker/queues/queue-state.ts";
 import type { Waiter } from "../../packages/server/src/core/broker/verbs.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import type { Explained } from "../../packages/server/src/core/search/explained.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Task } from "@codeq/queue";
-import type { ClaimRequest } from "../../packages/server/src/core/broker/claim.ts";
+import type { ClaimRequest } from "../../packages/server/src/core/broker/claims/claim.ts";
 import { RemoteShard } from "../../packages/server/src/core/shards/remote-shard.ts";
 import { Router } from "../../packages/server/src/core/shards/router.ts";
 import { SharedUsage } from "../../packages/server/src/core/shards/shared-usage.ts";
@@ -264,7 +264,7 @@ const laneBugs: readonly Mutant[] = [
   },
   {
     bug: "a shard that comes back does not count the leases of its lanes",
-    file: "packages/server/src/core/broker/memory-index.ts",
+    file: "packages/server/src/core/broker/queues/memory-index.ts",
     from: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) !== "")',
     to: 'leases.add(task, graceMsOf(task.place.leaseMs));\n      if (laneOf(task) === "none")',
     says: /has \d+ leases, its limit is|counts -?\d+ leases/,

@@ -145,7 +145,7 @@ const ignorances: readonly Ignorance[] = [
     of: "the insides of the broker",
     who: /^(edge|features|core\/(store|records|control)|config|telemetry)\//,
     files:
-      /^core\/(shards\/.*|broker\/(?!(verbs|claim|broker|webhooks)\.ts).*|search\/(task-search|task-reads|explain)\.ts)$/,
+      /^core\/(shards\/.*|broker\/(?!(verbs|claims\/claim|broker|webhooks)\.ts).*|search\/(task-search|task-reads|explain)\.ts)$/,
   },
   {
     of: "tasks and payloads",

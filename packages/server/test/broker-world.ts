@@ -21,7 +21,7 @@ import {
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { noQuotas, type Quotas } from "../src/config/quotas.ts";
 import type { Broker } from "../src/core/broker/broker.ts";
-import { Claim, type ClaimRequest } from "../src/core/broker/claim.ts";
+import { Claim, type ClaimRequest } from "../src/core/broker/claims/claim.ts";
 import { ShardBroker } from "../src/core/broker/shard-broker.ts";
 import type {
   ClaimedTask,

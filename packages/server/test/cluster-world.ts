@@ -16,7 +16,7 @@ import type { Change } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { MemoryLogServer, type Way } from "../../engine/test/memory-shared-log.ts";
-import { ClusterLink } from "../src/cluster/cluster-link.ts";
+import { ClusterLink } from "../src/cluster/peers/cluster-link.ts";
 import {
   type Caller,
   type Hosting,

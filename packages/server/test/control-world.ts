@@ -3,10 +3,10 @@ import { type LeaderName, MemoryKv } from "@codeq/engine";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { MemoryLogServer } from "../../engine/test/memory-shared-log.ts";
-import { ClusterControl } from "../src/cluster/cluster-control.ts";
-import { ControlReplica } from "../src/cluster/control-replica.ts";
+import { ClusterControl } from "../src/cluster/control/cluster-control.ts";
+import { ControlReplica } from "../src/cluster/control/control-replica.ts";
 import { Store } from "../src/core/store/store.ts";
-import { ApiKeys } from "../src/edge/access/api-keys.ts";
+import { ApiKeys } from "../src/edge/access/api-keys/api-keys.ts";
 import { Revocations } from "../src/edge/access/token-provider.ts";
 
 const logId = 77;

@@ -3,7 +3,7 @@
  * before the grace of a restart is over, unless its worker lets go of the task or asks for less.
  */
 import type { TaskId } from "@codeq/queue";
-import { graceMsOf } from "../../../packages/server/src/core/broker/leases.ts";
+import { graceMsOf } from "../../../packages/server/src/core/broker/claims/leases.ts";
 import { type AnyRequest, touchedBy } from "../exchange.ts";
 import type { MakeChecker } from "./checker.ts";
 

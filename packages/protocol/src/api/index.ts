@@ -1,15 +1,21 @@
-import { ApiKey, apiKeys, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
-import { Artifact, artifacts } from "./artifacts.ts";
-import { AuditRecord, audit } from "./audit.ts";
-import { Backup, backups } from "./backups.ts";
-import { Batch, BatchMember, batches } from "./batches.ts";
-import { AddedNode, cluster, HandedOff, RemovedNode, RepairBody, RepairedLog } from "./cluster.ts";
-import { BulkOptions, BulkOutcome, deadLetters } from "./dead-letters.ts";
-import { events, ScheduleEvent, TaskEvent } from "./events.ts";
-import { explain, TaskExplanation, WorkerExplanation } from "./explain.ts";
-import { FailureGroup, failures, Triage } from "./failures.ts";
-import { Job, jobs } from "./jobs.ts";
-import { Lane, LaneLimits, LanesPolicy, lanes, Rate } from "./lanes.ts";
+import { ApiKey, apiKeys, CreateApiKeyBody, CreatedApiKey } from "./access/api-keys.ts";
+import { AuditRecord, audit } from "./access/audit.ts";
+import { BulkOptions, BulkOutcome, deadLetters } from "./failures/dead-letters.ts";
+import { FailureGroup, failures, Triage } from "./failures/failures.ts";
+import { Job, jobs } from "./failures/jobs.ts";
+import { events, ScheduleEvent, TaskEvent } from "./notifications/events.ts";
+import { subscriptions } from "./notifications/subscriptions.ts";
+import {
+  CreatedWebhookSecret,
+  Deliveries,
+  DeliveryTry,
+  FailedDelivery,
+  FailingEndpoint,
+  Redelivered,
+  WebhookSecret,
+  webhooks,
+} from "./notifications/webhooks.ts";
+import { Lane, LaneLimits, LanesPolicy, lanes, Rate } from "./queues/lanes.ts";
 import {
   PausedQueue,
   QueueDetails,
@@ -18,7 +24,21 @@ import {
   Series,
   Setting,
   Trends,
-} from "./queues.ts";
+} from "./queues/queues.ts";
+import { Topic, TopicPolicy, topics } from "./queues/topics.ts";
+import { Worker, workers } from "./queues/workers.ts";
+import { Backup, backups } from "./server/backups.ts";
+import {
+  AddedNode,
+  cluster,
+  HandedOff,
+  RemovedNode,
+  RepairBody,
+  RepairedLog,
+} from "./server/cluster.ts";
+import { Artifact, artifacts } from "./tasks/artifacts.ts";
+import { Batch, BatchMember, batches } from "./tasks/batches.ts";
+import { explain, TaskExplanation, WorkerExplanation } from "./tasks/explain.ts";
 import {
   PlannedRun,
   Schedule,
@@ -26,8 +46,7 @@ import {
   ScheduleExplanation,
   ScheduleRun,
   schedules,
-} from "./schedules.ts";
-import { subscriptions } from "./subscriptions.ts";
+} from "./tasks/schedules.ts";
 import {
   FoundTasks,
   InspectedTask,
@@ -38,20 +57,8 @@ import {
   TaskWithHistory,
   taskAdmin,
   tasks,
-} from "./tasks.ts";
-import { Topic, TopicPolicy, topics } from "./topics.ts";
-import {
-  CreatedWebhookSecret,
-  Deliveries,
-  DeliveryTry,
-  FailedDelivery,
-  FailingEndpoint,
-  Redelivered,
-  WebhookSecret,
-  webhooks,
-} from "./webhooks.ts";
-import { work } from "./work.ts";
-import { Worker, workers } from "./workers.ts";
+} from "./tasks/tasks.ts";
+import { work } from "./tasks/work.ts";
 
 export {
   type Endpoint,
@@ -87,33 +94,34 @@ export {
   type WireFields,
   whole,
 } from "../contract/shape.ts";
-export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./api-keys.ts";
-export { AuditRecord } from "./audit.ts";
-export { Batch, BatchBody, BatchMember } from "./batches.ts";
-export { BulkOutcome } from "./dead-letters.ts";
-export { EventSummary, ScheduleEvent, TaskEvent } from "./events.ts";
-export { TaskExplanation, WorkerExplanation } from "./explain.ts";
-export { Health } from "./health.ts";
-export { Job } from "./jobs.ts";
-export { Lane, LaneLimits, LanesPolicy, Rate } from "./lanes.ts";
-export {
-  PlannedRun,
-  Schedule,
-  ScheduleBody,
-  ScheduleExplanation,
-  ScheduleRun,
-} from "./schedules.ts";
-export { Session } from "./sessions.ts";
-export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
-export { filterPlaces, taskFilter, taskPlaces } from "./task-filter.ts";
-export { Topic, TopicPolicy } from "./topics.ts";
+export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./access/api-keys.ts";
+export { AuditRecord } from "./access/audit.ts";
+export { Session } from "./access/sessions.ts";
+export { BulkOutcome } from "./failures/dead-letters.ts";
+export { Job } from "./failures/jobs.ts";
+export { EventSummary, ScheduleEvent, TaskEvent } from "./notifications/events.ts";
+export { RenewBody, SubscribeBody, Subscription } from "./notifications/subscriptions.ts";
 export {
   Deliveries,
   DeliveryTry,
   FailedDelivery,
   FailingEndpoint,
   WebhookSecret,
-} from "./webhooks.ts";
+} from "./notifications/webhooks.ts";
+export { Lane, LaneLimits, LanesPolicy, Rate } from "./queues/lanes.ts";
+export { Topic, TopicPolicy } from "./queues/topics.ts";
+export { Worker } from "./queues/workers.ts";
+export { Health } from "./server/health.ts";
+export { Batch, BatchBody, BatchMember } from "./tasks/batches.ts";
+export { TaskExplanation, WorkerExplanation } from "./tasks/explain.ts";
+export {
+  PlannedRun,
+  Schedule,
+  ScheduleBody,
+  ScheduleExplanation,
+  ScheduleRun,
+} from "./tasks/schedules.ts";
+export { filterPlaces, taskFilter, taskPlaces } from "./tasks/task-filter.ts";
 export {
   AbandonBody,
   ClaimBatchBody,
@@ -126,8 +134,7 @@ export {
   type NewTask,
   ResultBatchBody,
   ResultBody,
-} from "./work.ts";
-export { Worker } from "./workers.ts";
+} from "./tasks/work.ts";
 
 /** The endpoints of every resource. */
 export const api = {

@@ -11,9 +11,8 @@ import type { Clock } from "../core/clock.ts";
 import { shardOf } from "../core/shards/shard-of.ts";
 import type { RecordText } from "../core/store/store.ts";
 import { type Logger, SpacedWarnings } from "../telemetry/logger.ts";
-import { ClusterControl } from "./cluster-control.ts";
-import { ClusterLink, type ClusterLinkParts } from "./cluster-link.ts";
-import { ControlReplica } from "./control-replica.ts";
+import { ClusterControl } from "./control/cluster-control.ts";
+import { ControlReplica } from "./control/control-replica.ts";
 import type { LogReplica } from "./log-replica.ts";
 import {
   type AddedNode,
@@ -27,9 +26,7 @@ import {
   notReady,
   type RemovedNode,
   removeNode,
-} from "./membership.ts";
-import { type LogStatus, NodeLog, type ReplicaFiles, type StoredPlace } from "./node-log.ts";
-import { Peers, type PeerTls, type Snapshot, type TakePiece } from "./peers.ts";
+} from "./members/membership.ts";
 import {
   type NewLog,
   type RepairedLog,
@@ -37,7 +34,10 @@ import {
   type RepairParts,
   repair,
   type WantedRepair,
-} from "./repair.ts";
+} from "./members/repair.ts";
+import { type LogStatus, NodeLog, type ReplicaFiles, type StoredPlace } from "./node-log.ts";
+import { ClusterLink, type ClusterLinkParts } from "./peers/cluster-link.ts";
+import { Peers, type PeerTls, type Snapshot, type TakePiece } from "./peers/peers.ts";
 import {
   controlNumber,
   type LocalTask,

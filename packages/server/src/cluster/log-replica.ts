@@ -17,7 +17,7 @@ import {
 } from "@codeq/engine";
 import type { Clock } from "../core/clock.ts";
 import { Store } from "../core/store/store.ts";
-import type { Snapshot } from "./peers.ts";
+import type { Snapshot } from "./peers/peers.ts";
 import type { Caller, Hosting } from "./replicated-shard.ts";
 
 export interface LogReplicaParts {

@@ -3,7 +3,7 @@
  * single settings into the configuration that the server reads.
  */
 import { join } from "node:path";
-import { chooseAuth } from "./choose-auth.ts";
+import { chooseAuth } from "./auth/choose-auth.ts";
 import { clusterProblems, clusterWarnings } from "./cluster.ts";
 import { connectionProblems, connectionWarnings, reachableAddresses } from "./listeners.ts";
 import { rateLimitPairs } from "./rate-limit-settings.ts";

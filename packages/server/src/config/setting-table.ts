@@ -4,7 +4,7 @@
  * adding a setting is adding a row here.
  */
 import { limits } from "@codeq/protocol";
-import { authBlob, type WrittenAuth } from "./auth-blob.ts";
+import { authBlob, type WrittenAuth } from "./auth/auth-blob.ts";
 import { noWebhookSecrets, persistenceBlob, webhookSecretsBlob } from "./blobs.ts";
 import { clusterNodePattern, clusterUrlPattern } from "./cluster.ts";
 import {

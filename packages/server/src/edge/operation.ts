@@ -10,8 +10,8 @@ import type {
   HandedOff,
   WantedHandOff,
 } from "../cluster/cluster-node.ts";
-import type { AddedNode, NotChanged, RemovedNode } from "../cluster/membership.ts";
-import type { RepairedLog, WantedRepair } from "../cluster/repair.ts";
+import type { AddedNode, NotChanged, RemovedNode } from "../cluster/members/membership.ts";
+import type { RepairedLog, WantedRepair } from "../cluster/members/repair.ts";
 import type { LocalTask } from "../cluster/replicated-shard.ts";
 import type { RateScope } from "../config/rate-limit-settings.ts";
 import type { Config } from "../config/settings.ts";
@@ -23,7 +23,7 @@ import type { RandomBytes } from "../core/task-ids.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { FeedSummaries } from "../telemetry/feed-summaries.ts";
-import type { ApiKeys } from "./access/api-keys.ts";
+import type { ApiKeys } from "./access/api-keys/api-keys.ts";
 import type { AccessKind } from "./access/authenticator.ts";
 import type { Identity, Scope } from "./access/identity.ts";
 import type { PublicTokens } from "./access/public-tokens.ts";

@@ -22,7 +22,7 @@ import type { Store } from "../core/store/store.ts";
 import { Ticker, within } from "../core/sweeps/ticker.ts";
 import type { Timestamps } from "../core/timestamps.ts";
 import { Zones } from "../core/zones.ts";
-import { ApiKeys, writeApiKeyUses } from "../edge/access/api-keys.ts";
+import { ApiKeys, writeApiKeyUses } from "../edge/access/api-keys/api-keys.ts";
 import { Authenticator } from "../edge/access/authenticator.ts";
 import { type FetchKeySet, type KeySet, refreshKeySets } from "../edge/access/key-set.ts";
 import { Providers } from "../edge/access/providers.ts";

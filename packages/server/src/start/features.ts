@@ -1,6 +1,6 @@
 /** The only list of features: their operations, which tests also use, and their routes. */
 import { api } from "@codeq/protocol/api";
-import { contractRoutes } from "../edge/http/contract-route.ts";
+import { contractRoutes } from "../edge/http/contract/contract-route.ts";
 import type { AnyRoute } from "../edge/http/route.ts";
 import {
   createApiKey,

@@ -13,10 +13,10 @@ import type { Config } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { RandomBytes } from "../core/task-ids.ts";
 import { parseInstant, Timestamps } from "../core/timestamps.ts";
-import type { ApiKeys, KnownApiKey } from "../edge/access/api-keys.ts";
+import type { ApiKeys, KnownApiKey } from "../edge/access/api-keys/api-keys.ts";
 import { everyTenant, type Identity, isTenantId } from "../edge/access/identity.ts";
 import { neverRevoked } from "../edge/access/token-provider.ts";
-import { writerOf } from "../edge/http/contract-route.ts";
+import { writerOf } from "../edge/http/contract/contract-route.ts";
 import { JsonCodec } from "../edge/http/json-codec.ts";
 import type { Answer } from "../edge/operation.ts";
 import {

@@ -1,5 +1,5 @@
 /** The text that a person sees after starting the server. */
-import { developmentToken as devToken, hasDevelopmentToken } from "../config/choose-auth.ts";
+import { developmentToken as devToken, hasDevelopmentToken } from "../config/auth/choose-auth.ts";
 import { exposedAddresses } from "../config/listeners.ts";
 import type { Config } from "../config/settings.ts";
 import type { Ports } from "./listen.ts";

@@ -4,7 +4,7 @@ import type { Config } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import { LocalControl } from "../core/control/local-control.ts";
 import type { RandomBytes } from "../core/task-ids.ts";
-import { ApiKeys } from "../edge/access/api-keys.ts";
+import { ApiKeys } from "../edge/access/api-keys/api-keys.ts";
 import { Revocations } from "../edge/access/token-provider.ts";
 import { AuditTrail } from "../edge/audit/audit-trail.ts";
 import { createLogger } from "../telemetry/logger.ts";

@@ -25,7 +25,7 @@ import type { TaskFilter, TaskPlace } from "../search/task-filter.ts";
 import type { Flow } from "../series/flow.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Batches } from "./batches.ts";
-import type { Claim } from "./claim.ts";
+import type { Claim } from "./claims/claim.ts";
 import type {
   batchRouting,
   brokerRouting,

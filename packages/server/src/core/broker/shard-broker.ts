@@ -127,18 +127,18 @@ import type {
   WantedLanes,
   WantedTasks,
 } from "./broker.ts";
-import type { Claim } from "./claim.ts";
+import type { Claim } from "./claims/claim.ts";
 import { Claims } from "./claims/claims.ts";
-import { DelayedTasks } from "./delayed-tasks.ts";
+import { Leases } from "./claims/leases.ts";
 import { GroupAnswers, type Observe, type ObserveGroup } from "./group-answers.ts";
-import { Leases } from "./leases.ts";
-import { MemoryIndex } from "./memory-index.ts";
-import { type QueueState, Queues } from "./queue-state.ts";
-import { nearMax } from "./ready-window.ts";
+import { DelayedTasks } from "./queues/delayed-tasks.ts";
+import { MemoryIndex } from "./queues/memory-index.ts";
+import { type QueueState, Queues } from "./queues/queue-state.ts";
+import { nearMax } from "./queues/ready-window.ts";
+import { allowedPriority, nearestPriority, withAllowedPriority } from "./queues/topic-rules.ts";
 import { ResultWaiters } from "./result-waiters.ts";
 import { type CreatedScheduled, Schedules } from "./schedules.ts";
 import { TenantQuotas } from "./tenant-quotas.ts";
-import { allowedPriority, nearestPriority, withAllowedPriority } from "./topic-rules.ts";
 import { followUnique, isOfUnique } from "./unique-keys.ts";
 import type {
   ClaimedTask,

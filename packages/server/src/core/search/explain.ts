@@ -5,7 +5,7 @@
 import { hasLapsed, laneOf, queueOf, type Task } from "@codeq/queue";
 import type { Batches } from "../broker/batches.ts";
 import type { Claims } from "../broker/claims/claims.ts";
-import type { Queues } from "../broker/queue-state.ts";
+import type { Queues } from "../broker/queues/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import { type Flow, minuteMs } from "../series/flow.ts";
 import type { QueueName, Store } from "../store/store.ts";

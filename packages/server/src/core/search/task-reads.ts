@@ -3,7 +3,7 @@
  * extended by heartbeats.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
-import type { Leases } from "../broker/leases.ts";
+import type { Leases } from "../broker/claims/leases.ts";
 import type { ClaimedTask, TaskAndResult } from "../broker/verbs.ts";
 import type { Store } from "../store/store.ts";
 

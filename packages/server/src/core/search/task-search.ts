@@ -8,7 +8,7 @@
  */
 import type { Task, TaskId } from "@codeq/queue";
 import type { FoundTasks, TaskOrder, WantedTasks } from "../broker/broker.ts";
-import type { QueueState, Queues } from "../broker/queue-state.ts";
+import type { QueueState, Queues } from "../broker/queues/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import type { QueueName, Store } from "../store/store.ts";
 import { idAtMs } from "../task-ids.ts";

@@ -8,7 +8,7 @@
  */
 import type { TenantId } from "@codeq/queue";
 import type { QueueCounts } from "../broker/broker.ts";
-import type { QueueState, Queues } from "../broker/queue-state.ts";
+import type { QueueState, Queues } from "../broker/queues/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import {
   allQueues,

@@ -5,7 +5,7 @@
 import type { FaultError } from "@codeq/engine";
 import type { NewTask, TaskId } from "@codeq/queue";
 import type { BackupReading } from "../backup/backups.ts";
-import type { ClaimRequest } from "../broker/claim.ts";
+import type { ClaimRequest } from "../broker/claims/claim.ts";
 import type { Answer, Given } from "../broker/routing.ts";
 import type { Schedules } from "../broker/schedules.ts";
 import type { ShardBroker } from "../broker/shard-broker.ts";

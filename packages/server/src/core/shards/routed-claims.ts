@@ -7,7 +7,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import type { Claim } from "../broker/claim.ts";
+import type { Claim } from "../broker/claims/claim.ts";
 import { WaitingClaims } from "../broker/claims/waiting-claims.ts";
 import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
 import type { Clock } from "../clock.ts";

@@ -2,7 +2,7 @@
 import { limits } from "@codeq/protocol";
 import { queueOf, type TenantId } from "@codeq/queue";
 import { WaitList } from "../broker/claims/wait-list.ts";
-import { QueueMap, TenantQueues, type WaitingQueue } from "../broker/queue-map.ts";
+import { QueueMap, TenantQueues, type WaitingQueue } from "../broker/queues/queue-map.ts";
 import { type Rankable, type Ranked, ReadyOrder } from "../ready-order.ts";
 import type { QueueName } from "../store/store.ts";
 

@@ -33,7 +33,7 @@ import type {
   ResultWait,
   ShardState,
 } from "../broker/broker.ts";
-import type { Claim } from "../broker/claim.ts";
+import type { Claim } from "../broker/claims/claim.ts";
 import { batchRouting, brokerRouting, scheduleRouting, webhookRouting } from "../broker/routing.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
 import type {

@@ -23,7 +23,7 @@ import {
 import type { Exceeded } from "../../config/quotas.ts";
 import type { FeedEvent } from "../../telemetry/feed.ts";
 import type { AbandonRequest, Extended, Heartbeat } from "../broker/broker.ts";
-import type { ClaimRequest } from "../broker/claim.ts";
+import type { ClaimRequest } from "../broker/claims/claim.ts";
 import type { Usage } from "../broker/tenant-quotas.ts";
 import type {
   ClaimedTask,

@@ -12,10 +12,10 @@ import {
   type TenantId,
   type WorkerId,
 } from "@codeq/queue";
-import { isTextList } from "../../config/auth-blob.ts";
+import { isTextList } from "../../config/auth/auth-blob.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Call } from "../operation.ts";
-import type { ApiKeyId } from "./api-key-record.ts";
+import type { ApiKeyId } from "./api-keys/api-key-record.ts";
 import type { Claims } from "./token-provider.ts";
 
 export interface Identity {

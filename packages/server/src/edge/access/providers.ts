@@ -2,7 +2,7 @@
 import type { ErrorCode } from "@codeq/protocol";
 import { accept, refuse } from "@codeq/queue";
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
-import { isNumericDate, isTextList } from "../../config/auth-blob.ts";
+import { isNumericDate, isTextList } from "../../config/auth/auth-blob.ts";
 import type {
   JwksProviderConfig,
   ProviderConfig,

@@ -6,8 +6,8 @@ import type { TaskId, TenantId } from "@codeq/queue";
 import { accept, refuse } from "@codeq/queue";
 import type { Clock } from "../../core/clock.ts";
 import type { RandomBytes } from "../../core/task-ids.ts";
-import type { ApiKeyId } from "./api-key-record.ts";
-import type { ApiKeys } from "./api-keys.ts";
+import type { ApiKeyId } from "./api-keys/api-key-record.ts";
+import type { ApiKeys } from "./api-keys/api-keys.ts";
 import { type Authenticated, type Identity, workerIdOf } from "./identity.ts";
 import { Seal } from "./seal.ts";
 

@@ -7,7 +7,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import type { ErrorCode } from "@codeq/protocol";
 import type { Outcome } from "@codeq/queue";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
-import type { ApiKeyId } from "./api-key-record.ts";
+import type { ApiKeyId } from "./api-keys/api-key-record.ts";
 import type { Identity } from "./identity.ts";
 
 /** The claims of a verified token. */

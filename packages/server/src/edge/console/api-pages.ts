@@ -2,8 +2,9 @@
  * The OpenAPI document, and a page to try the API. They need no token, because they contain only public
  * information. The page runs only its own files.
  */
+
+import { openApiOf } from "../http/contract/openapi.ts";
 import type { Page } from "../http/http-server.ts";
-import { openApiOf } from "../http/openapi.ts";
 import type { AnyRoute } from "../http/route.ts";
 import { packageFile, packageVersion } from "./package-file.ts";
 

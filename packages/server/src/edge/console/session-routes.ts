@@ -5,14 +5,14 @@
  */
 import { type KeptOf, Session as ShownSession } from "@codeq/protocol/api";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { developmentToken, hasDevelopmentToken } from "../../config/choose-auth.ts";
+import { developmentToken, hasDevelopmentToken } from "../../config/auth/choose-auth.ts";
 import { isLoopback } from "../../config/listeners.ts";
 import { type Config, shownDurability } from "../../config/settings.ts";
 import { type Authenticator, bearerToken } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";
 import { addressOf } from "../connections.ts";
 import type { Dispatch } from "../dispatch.ts";
-import { writerOf } from "../http/contract-route.ts";
+import { writerOf } from "../http/contract/contract-route.ts";
 import type { JsonCodec } from "../http/json-codec.ts";
 import { problem } from "../http/route.ts";
 import { type Answer, type Refusal, refusal } from "../operation.ts";

@@ -36,10 +36,10 @@ import { FairTurns } from "./fair-turns.ts";
 import { pageCallerOf } from "./health.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits, isChunked } from "./node-server.ts";
-import { PlainConnections } from "./plain-connections.ts";
+import { PlainConnections } from "./plain/plain-connections.ts";
+import { UnreadAnswers } from "./plain/unread-answers.ts";
 import { RefusedBody, RequestBodies } from "./request-bodies.ts";
 import { type AnyRoute, type HttpReply, problemOf } from "./route.ts";
-import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface HttpOptions {
   readonly routes: readonly AnyRoute[];

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as api from "@codeq/protocol/api";
 import fc from "fast-check";
-import * as contract from "./contract-route.ts";
+import * as contract from "./contract/contract-route.ts";
 import { readBody, type ValueReader } from "./json-body.ts";
 
 function bodyOf<S extends api.Shape>(shape: S): ValueReader<api.KeptOf<S>> {

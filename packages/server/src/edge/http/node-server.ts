@@ -12,7 +12,7 @@ import type { Config } from "../../config/settings.ts";
 import type { Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import type { FairTurns } from "./fair-turns.ts";
-import type { PlainConnections } from "./plain-connections.ts";
+import type { PlainConnections } from "./plain/plain-connections.ts";
 
 export type HttpLimits = Pick<
   Config,

@@ -4,7 +4,7 @@
  */
 import { closestName } from "../../core/closest-name.ts";
 import { type Refusal, refusal } from "../operation.ts";
-import type { JsonSchema } from "./contract-schema.ts";
+import type { JsonSchema } from "./contract/contract-schema.ts";
 
 export interface QueryField {
   readonly about: string;

@@ -8,7 +8,7 @@ import { type ErrorCode, errors } from "@codeq/protocol";
 import type { LimitState } from "../../core/limiter/limiter.ts";
 import type { Operation, Refusal } from "../operation.ts";
 import { wholeSeconds } from "../refusal-of.ts";
-import type { JsonSchema } from "./contract-schema.ts";
+import type { JsonSchema } from "./contract/contract-schema.ts";
 import type { ValueReader } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import type { QueryFields } from "./query.ts";

@@ -4,8 +4,8 @@
  * `@codeq/server/config` reads configuration, `@codeq/server/data-dir` reads data directories.
  */
 export { errors, limits } from "@codeq/protocol";
-export { etcdModule, etcdVersion, installedEtcd } from "../../cluster/etcd-program.ts";
-export { developmentToken } from "../../config/choose-auth.ts";
+export { etcdModule, etcdVersion, installedEtcd } from "../../cluster/etcd/etcd-program.ts";
+export { developmentToken } from "../../config/auth/choose-auth.ts";
 export {
   configPathEnv,
   configPathFlag,
@@ -15,6 +15,6 @@ export {
 } from "../../config/setting-table.ts";
 export { type Clock, systemClock } from "../../core/clock.ts";
 export { closestName } from "../../core/closest-name.ts";
-export { type JsonSchema, schemaOf } from "../../edge/http/contract-schema.ts";
+export { type JsonSchema, schemaOf } from "../../edge/http/contract/contract-schema.ts";
 export { plannedRuns } from "../../features/schedules/planned-runs.ts";
 export { launchServer, standInFor } from "../../start/launch.ts";

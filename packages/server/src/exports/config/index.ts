@@ -1,6 +1,6 @@
 /** For programs that read configuration: that of the server, and other YAML files. */
 export { type Document, parseDocument } from "yaml";
-export { hasDevelopmentToken } from "../../config/choose-auth.ts";
+export { hasDevelopmentToken } from "../../config/auth/choose-auth.ts";
 export { describeConfig } from "../../config/describe.ts";
 export { openFilesAdvice, readOpenFilesMax, streamAddressOf } from "../../config/listeners.ts";
 export { loadConfig } from "../../config/load.ts";

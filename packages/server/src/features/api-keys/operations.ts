@@ -7,9 +7,9 @@
  */
 import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
-import type { ApiKey } from "../../edge/access/api-key-record.ts";
-import { isApiKeyId } from "../../edge/access/api-key-text.ts";
-import type { CreatedApiKey, KnownApiKey } from "../../edge/access/api-keys.ts";
+import type { ApiKey } from "../../edge/access/api-keys/api-key-record.ts";
+import { isApiKeyId } from "../../edge/access/api-keys/api-key-text.ts";
+import type { CreatedApiKey, KnownApiKey } from "../../edge/access/api-keys/api-keys.ts";
 import {
   anyEventType,
   askedTenant,

@@ -5,9 +5,9 @@
 import { FaultError } from "@codeq/engine";
 import { api } from "@codeq/protocol/api";
 import type { LogServerStatus } from "../../cluster/cluster-node.ts";
-import type { NotChanged } from "../../cluster/membership.ts";
+import type { NotChanged } from "../../cluster/members/membership.ts";
+import type { RepairedLog } from "../../cluster/members/repair.ts";
 import type { LogStatus } from "../../cluster/node-log.ts";
-import type { RepairedLog } from "../../cluster/repair.ts";
 import { controlNumber, nameOf } from "../../cluster/replicated-shard.ts";
 import { type ClusterNode, readMember } from "../../config/cluster.ts";
 import { bind } from "../../edge/bind.ts";

@@ -2,7 +2,7 @@
 import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
-import { Claim, type ClaimRequest } from "../../core/broker/claim.ts";
+import { Claim, type ClaimRequest } from "../../core/broker/claims/claim.ts";
 import type { ClaimedTask, Refused } from "../../core/broker/verbs.ts";
 import { anyEventType, type Identity } from "../../edge/access/identity.ts";
 import { bindByHand } from "../../edge/bind.ts";

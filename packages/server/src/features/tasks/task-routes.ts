@@ -15,7 +15,7 @@ import type {
   ResultBody,
 } from "@codeq/protocol/api";
 import type { TaskId } from "@codeq/queue";
-import { byHand } from "../../edge/http/contract-route.ts";
+import { byHand } from "../../edge/http/contract/contract-route.ts";
 import type { JsonCodec } from "../../edge/http/json-codec.ts";
 import { type HttpRequest, json } from "../../edge/http/route.ts";
 import type { Answer, Refusal } from "../../edge/operation.ts";

@@ -2,9 +2,9 @@
 import { FaultError, type SharedLog } from "@codeq/engine";
 import type { EtcdMember, EtcdServers, FoundLog } from "@codeq/engine/etcd";
 import type { ClusterLogs, LogServerStatus } from "../../cluster/cluster-node.ts";
-import type { LogServer } from "../../cluster/membership.ts";
-import { hostAndPort, type PeerTls } from "../../cluster/peers.ts";
-import type { NewLog } from "../../cluster/repair.ts";
+import type { LogServer } from "../../cluster/members/membership.ts";
+import type { NewLog } from "../../cluster/members/repair.ts";
+import { hostAndPort, type PeerTls } from "../../cluster/peers/peers.ts";
 import { nameOf } from "../../cluster/replicated-shard.ts";
 import type { ClusterNode as NamedNode } from "../../config/cluster.ts";
 import type { Config } from "../../config/settings.ts";

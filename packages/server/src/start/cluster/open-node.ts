@@ -16,17 +16,17 @@ import {
   type ControlOpening,
   type ReplicaOpening,
 } from "../../cluster/cluster-node.ts";
-import { ControlReplica } from "../../cluster/control-replica.ts";
-import { EtcdProcess } from "../../cluster/etcd-process.ts";
-import { findEtcd } from "../../cluster/etcd-program.ts";
-import type { PeerTls } from "../../cluster/peers.ts";
+import { ControlReplica } from "../../cluster/control/control-replica.ts";
+import { EtcdProcess } from "../../cluster/etcd/etcd-process.ts";
+import { findEtcd } from "../../cluster/etcd/etcd-program.ts";
+import type { PeerTls } from "../../cluster/peers/peers.ts";
+import { assertSameSecret } from "../../cluster/peers/secret-check.ts";
 import {
   controlNumber,
   type OpenedShard,
   type Opening,
   ReplicatedShard,
 } from "../../cluster/replicated-shard.ts";
-import { assertSameSecret } from "../../cluster/secret-check.ts";
 import {
   clusterMembers,
   clusterUrls,

@@ -25,7 +25,7 @@ import {
 } from "../../../../test/broker-world.ts";
 import { countsKey, pendingPrefix, queuePrefix, sortable, taskKey } from "../../store/keys.ts";
 import { taskRows } from "../../store/task-rows.ts";
-import { QueueState } from "../queue-state.ts";
+import { QueueState } from "../queues/queue-state.ts";
 import type { ShardBroker } from "../shard-broker.ts";
 
 /** How many tasks all windows together may hold. */

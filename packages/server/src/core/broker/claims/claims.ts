@@ -19,13 +19,13 @@ import {
 import type { Clock } from "../../clock.ts";
 import { ReadyOrder } from "../../ready-order.ts";
 import type { Position, ReadyBucket, Store } from "../../store/store.ts";
-import type { Claim } from "../claim.ts";
 import type { LanePosition, LaneWindow } from "../lanes/lane-window.ts";
 import type { QueueLanes } from "../lanes/queue-lanes.ts";
-import { QueueState, type Queues, type TenantState } from "../queue-state.ts";
-import type { ReadyWindow } from "../ready-window.ts";
+import { QueueState, type Queues, type TenantState } from "../queues/queue-state.ts";
+import type { ReadyWindow } from "../queues/ready-window.ts";
 import type { TenantQuotas } from "../tenant-quotas.ts";
 import type { ClaimedTask } from "../verbs.ts";
+import type { Claim } from "./claim.ts";
 import { WaitingClaims } from "./waiting-claims.ts";
 
 interface Pick {

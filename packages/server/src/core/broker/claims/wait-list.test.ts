@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { AskedClaim, acme, worker } from "../../../../test/broker-world.ts";
-import type { Claim } from "../claim.ts";
+import type { Claim } from "./claim.ts";
 import { WaitList } from "./wait-list.ts";
 
 /** One line, and what its claims do as `WaitLists` lets them. */

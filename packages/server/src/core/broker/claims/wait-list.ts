@@ -3,7 +3,7 @@
  * several lists. A claim that has ended is skipped when its turn comes, because removing it from the middle
  * would cost more.
  */
-import type { Claim } from "../claim.ts";
+import type { Claim } from "./claim.ts";
 
 /** A list of so many entries is kept as it is; a longer one is cleaned up when most of its claims have left. */
 const cleanUpAt = 64;

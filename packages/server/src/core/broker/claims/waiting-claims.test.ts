@@ -4,7 +4,7 @@ import type { TenantId } from "@codeq/queue";
 import fc from "fast-check";
 import { SimClock } from "../../../../../simulated/src/index.ts";
 import { AskedClaim, acme, umbrella, worker } from "../../../../test/broker-world.ts";
-import { Queues } from "../queue-state.ts";
+import { Queues } from "../queues/queue-state.ts";
 import { WaitingClaims } from "./waiting-claims.ts";
 
 function setup(): { clock: SimClock; queues: Queues; all: WaitingClaims } {

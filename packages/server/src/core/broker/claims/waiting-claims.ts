@@ -3,9 +3,9 @@ import { limits } from "@codeq/protocol";
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { Clock } from "../../clock.ts";
 import type { WaitingWorker } from "../../search/explained.ts";
-import type { Claim } from "../claim.ts";
-import type { QueueMap, TenantQueues, WaitingQueue } from "../queue-map.ts";
+import type { QueueMap, TenantQueues, WaitingQueue } from "../queues/queue-map.ts";
 import type { ClaimedTask } from "../verbs.ts";
+import type { Claim } from "./claim.ts";
 
 const nothing: readonly ClaimedTask[] = [];
 /** Claims that are looked at to answer which workers wait. */

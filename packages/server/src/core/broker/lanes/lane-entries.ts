@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { TaskId } from "@codeq/queue";
-import { idAt, idWords, packId } from "../ready-window.ts";
+import { idAt, idWords, packId } from "../queues/ready-window.ts";
 
 const firstEntries = 1024;
 /** No entry. */

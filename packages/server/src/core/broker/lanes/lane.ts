@@ -11,7 +11,7 @@
 import { type Rate, settle, spend, spendableMs } from "@codeq/queue";
 import type { HeapItem } from "../../indexed-heap.ts";
 import type { LanePolicy } from "../../records/lane-policy.ts";
-import type { QueueState } from "../queue-state.ts";
+import type { QueueState } from "../queues/queue-state.ts";
 import type { LaneWindow } from "./lane-window.ts";
 
 /** What is spent of a rate, and until when nothing may be claimed. */

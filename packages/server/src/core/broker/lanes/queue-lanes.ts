@@ -13,7 +13,7 @@ import { removalOfLane, writeOfLane } from "../../records/lane-record.ts";
 import type { LaneLook, LaneObstacle } from "../../search/explained.ts";
 import type { RecordWrite } from "../../store/store.ts";
 import { timeOfId } from "../../task-ids.ts";
-import type { QueueState } from "../queue-state.ts";
+import type { QueueState } from "../queues/queue-state.ts";
 import { FairOrder } from "./fair-order.ts";
 import { Allowance, Lane, RecentUnits, type Timed } from "./lane.ts";
 import { type LanePosition, LaneWindow } from "./lane-window.ts";

@@ -2,7 +2,7 @@
 import type { Clock } from "../../clock.ts";
 import { IndexedHeap } from "../../indexed-heap.ts";
 import type { RecordWrite } from "../../store/store.ts";
-import type { QueueState } from "../queue-state.ts";
+import type { QueueState } from "../queues/queue-state.ts";
 import type { Timed } from "./lane.ts";
 import { LaneEntries } from "./lane-entries.ts";
 import type { LaneWindow } from "./lane-window.ts";

@@ -8,7 +8,7 @@
  * the end of what refused it, such as a full disk.
  */
 
-import { Claim, type ClaimRequest } from "../../../core/broker/claim.ts";
+import { Claim, type ClaimRequest } from "../../../core/broker/claims/claim.ts";
 import type { ClaimedTask, Refused } from "../../../core/broker/verbs.ts";
 import type { Clock } from "../../../core/clock.ts";
 import type { Identity } from "../../../edge/access/identity.ts";
