@@ -184,7 +184,7 @@ test("wireFields: fields of the API are declared in the protocol only", () => {
   offends(wireFields, page, "const load = (): Promise<Page> => ask({ path, query });");
   offends(wireFields, page, "const page = await ask<Page>({\n  method,\n  path });");
   passes(wireFields, page, "const load = () => ask(callOf(key, { query: { limit: 200 } }));");
-  const command = "packages/cli/src/commands/topics.ts";
+  const command = "packages/cli/src/commands/queues/topics.ts";
   offends(wireFields, command, "const { version } = JSON.parse(text) as TopicFields;");
   offends(wireFields, command, "const { text } = await api.get(path);");
   passes(wireFields, command, 'const text = "api.get(path)";');

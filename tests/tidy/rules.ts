@@ -256,7 +256,7 @@ const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; wh
 ];
 /** JSON that is no answer of the API, and the code that sends requests and reads answers. */
 const otherJson =
-  /^packages\/(client\/src\/(http\/|json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed)\.ts)/;
+  /^packages\/(client\/src\/(http\/|payload\/json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed)\.ts)/;
 
 /** A field of the API is declared in packages/protocol/src/api, and nowhere else. */
 export const wireFields: Rule = ({ path, text }) => {

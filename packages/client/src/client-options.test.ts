@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codeq, optionsIn } from "./client.ts";
-import { task } from "./own-client.ts";
+import { task } from "./connection/own-client.ts";
 import { testServer } from "./test-server/index.ts";
 
 test("address and token come from the environment, unless they are given", () => {

@@ -4,7 +4,6 @@ import { limits } from "@codeq/protocol";
 import { textOf } from "@codeq/protocol/wire";
 import { Admin } from "./admin/admin.ts";
 import { type AskApi, call } from "./api-calls.ts";
-import { artifactsOf, uploadArtifact } from "./artifact.ts";
 import {
   type Batch,
   type BatchHandle,
@@ -15,10 +14,13 @@ import {
 } from "./batches/batch.ts";
 import { checkOptions, type OptionNames } from "./check-options.ts";
 import { CodeqError } from "./codeq-error.ts";
-import type { TokenSource } from "./connection.ts";
+import type { TokenSource } from "./connection/connection.ts";
+import { serverIn, tokenSource } from "./connection/server-address.ts";
+import { openTransports, type Transports } from "./connection/transports.ts";
 import { type Duration, toMs } from "./duration.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
 import type { HttpRequest } from "./http/http-api.ts";
+import { artifactsOf, uploadArtifact } from "./payload/artifact.ts";
 import type { CreateFields, CreateOptions } from "./producer/creations.ts";
 import {
   createFields,
@@ -33,11 +35,9 @@ import { createRun, graceBody, type Run } from "./producer/run.ts";
 import { type TaskUpdate, updatesIn } from "./producer/run-events.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import { Schedules } from "./schedules/schedules.ts";
-import { serverIn, tokenSource } from "./server-address.ts";
 import { Subscriptions } from "./subscriptions/subscriptions.ts";
 import { definitionOf, type Handler, type TaskDefinition, type TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
-import { openTransports, type Transports } from "./transports.ts";
 import { Reports } from "./worker/reports.ts";
 import { type WorkedOff, workUntilIdle } from "./worker/work-until-idle.ts";
 import { TaskWorker } from "./worker/worker.ts";

@@ -66,7 +66,6 @@ export type {
   WebhookSecret,
   WorkerExplanation,
 } from "./api-types.ts";
-export type { ArtifactContent, RunArtifact } from "./artifact.ts";
 export type {
   Batch,
   BatchEnd,
@@ -82,12 +81,18 @@ export {
   type EnqueueItem,
   type UntilIdleOptions,
 } from "./client.ts";
-export { type AesGcmOptions, aesGcm, type Codec } from "./codec.ts";
 export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
+export { task, useClient } from "./connection/own-client.ts";
 export type { Duration } from "./duration.ts";
 export type { TlsOptions } from "./grpc/http2-connection.ts";
-export { JsonText } from "./json-text.ts";
-export { task, useClient } from "./own-client.ts";
+export type { ArtifactContent, RunArtifact } from "./payload/artifact.ts";
+export { type AesGcmOptions, aesGcm, type Codec } from "./payload/codec.ts";
+export { JsonText } from "./payload/json-text.ts";
+export {
+  type SchemaIssue,
+  type StandardSchema,
+  ValidationError,
+} from "./payload/standard-schema.ts";
 export {
   type EnqueueArguments,
   EnqueueManyError,
@@ -107,7 +112,6 @@ export type {
 } from "./schedules/schedules.ts";
 export { type NodeHandler, nodeHandler } from "./serve/node-handler.ts";
 export { type FetchHandler, type ServeOptions, serve } from "./serve/serve.ts";
-export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export type {
   DeliveryMode,
   SubscribeOptions,

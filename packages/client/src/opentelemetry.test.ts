@@ -13,8 +13,8 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
+import { task } from "./connection/own-client.ts";
 import { openTelemetry } from "./opentelemetry.ts";
-import { task } from "./own-client.ts";
 import { testServer } from "./test-server/index.ts";
 import { Permanent } from "./worker/outcome.ts";
 

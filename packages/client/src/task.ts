@@ -4,12 +4,12 @@
  */
 import { limits } from "@codeq/protocol";
 import { checkOptions, type OptionNames } from "./check-options.ts";
-import type { Codec } from "./codec.ts";
 import { CodeqError } from "./codeq-error.ts";
 import { type Duration, toMs } from "./duration.ts";
+import type { Codec } from "./payload/codec.ts";
+import type { SchemaInput, SchemaOutput, StandardSchema } from "./payload/standard-schema.ts";
 import type { EnqueueArguments, EnqueueOptions } from "./producer/enqueue-options.ts";
 import type { ResultOptions, Run } from "./producer/run.ts";
-import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import { runMany } from "./worker/gathering.ts";
 import type { TaskContext } from "./worker/task-context.ts";
 

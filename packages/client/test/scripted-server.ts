@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { SimClock, settle } from "@codeq/simulated";
 import { CodeqError } from "../src/codeq-error.ts";
+import type { OpenOptions, Session, SessionListener } from "../src/connection/session.ts";
 import type { Runtime } from "../src/runtime.ts";
-import type { OpenOptions, Session, SessionListener } from "../src/session.ts";
 
 interface Message {
   readonly case: unknown;

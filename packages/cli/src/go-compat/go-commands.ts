@@ -33,7 +33,7 @@ export const goCommands: readonly CommandRow[] = [
     about: "Shows a task, like get --json.",
     arguments: [{ name: "id", about: "The id of a task." }],
     connects: true,
-    run: async (call) => (await import("../commands/task.ts")).show(call),
+    run: async (call) => (await import("../commands/tasks/task.ts")).show(call),
   },
   {
     name: "task result",
@@ -77,6 +77,6 @@ export const goCommands: readonly CommandRow[] = [
     about: "Counts the tasks of one queue, on one line.",
     arguments: [{ name: "event", about: "The queue." }],
     connects: true,
-    run: async (call) => (await import("../commands/queues.ts")).inspect(call),
+    run: async (call) => (await import("../commands/queues/queues.ts")).inspect(call),
   },
 ];

@@ -18,7 +18,7 @@ const ofMembers = taskCommands
 
 export const batchCommands: readonly CommandRow[] = commandsOf(
   { group: "tasks" },
-  () => import("../commands/batches.ts"),
+  () => import("../commands/tasks/batches.ts"),
   {
     "batches create": {
       about: "Creates a batch, which is open; its callback waits for the end of its members.",

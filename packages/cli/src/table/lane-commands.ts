@@ -11,7 +11,7 @@ const job = [jobRate, { name: "dry-run", about: "Only count the tasks; change no
 
 export const laneCommands: readonly CommandRow[] = commandsOf(
   { group: "repair", details: ["It needs an administrator's token."] },
-  () => import("../commands/lanes.ts"),
+  () => import("../commands/queues/lanes.ts"),
   {
     lanes: {
       about: "Lists the lanes of a queue, those with the most ready tasks first.",

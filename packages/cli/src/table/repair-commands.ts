@@ -155,9 +155,9 @@ export const repairCommands: readonly CommandRow[] = [
       },
       { line: "tasks --payload customer.id:42", about: "list the tasks of a customer" },
     ],
-    run: async (call) => (await import("../commands/tasks.ts")).run(call),
+    run: async (call) => (await import("../commands/tasks/tasks.ts")).run(call),
   },
-  ...commandsOf(ofAdministrators, () => import("../commands/dead-letters.ts"), {
+  ...commandsOf(ofAdministrators, () => import("../commands/failures/dead-letters.ts"), {
     "dlq list": {
       about: "Lists failures: dead letters, which used up their attempts, and failed tasks.",
       arguments: [oneQueue],
@@ -262,7 +262,7 @@ export const repairCommands: readonly CommandRow[] = [
       ],
     },
   }),
-  ...commandsOf({ group: "repair" }, () => import("../commands/jobs.ts"), {
+  ...commandsOf({ group: "repair" }, () => import("../commands/failures/jobs.ts"), {
     "dlq redrive": {
       about: "Replays failures carefully: few first, and more while enough of them succeed.",
       details: [
@@ -357,7 +357,7 @@ export const repairCommands: readonly CommandRow[] = [
       arguments: [jobId],
     },
   }),
-  ...commandsOf(ofAdministrators, () => import("../commands/pause.ts"), {
+  ...commandsOf(ofAdministrators, () => import("../commands/queues/pause.ts"), {
     pause: {
       about: "Stops handing out the tasks of a queue; tasks can still be enqueued.",
       details: ["Workers keep the tasks that they hold. A pause survives restarts.", administrator],
@@ -388,7 +388,7 @@ export const repairCommands: readonly CommandRow[] = [
       },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/task.ts")).cancel(call),
+    run: async (call) => (await import("../commands/tasks/task.ts")).cancel(call),
   },
   {
     name: "why",
@@ -405,11 +405,11 @@ export const repairCommands: readonly CommandRow[] = [
       { line: "why 3f2a9c1e", about: "what the task waits for" },
       { line: "why --worker-id worker-1", about: "what the worker waits for" },
     ],
-    run: async (call) => (await import("../commands/why.ts")).run(call),
+    run: async (call) => (await import("../commands/tasks/why.ts")).run(call),
   },
   ...commandsOf(
     { group: "repair", details: [waits, administrator] },
-    () => import("../commands/task.ts"),
+    () => import("../commands/tasks/task.ts"),
     {
       move: {
         about: "Moves a waiting task to another queue.",

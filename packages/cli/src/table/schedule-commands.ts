@@ -87,7 +87,7 @@ const settings: readonly OptionRow[] = [
 export const scheduleCommands: readonly CommandRow[] = [
   ...commandsOf(
     { group: "tasks", details: [administrator] },
-    () => import("../commands/schedules.ts"),
+    () => import("../commands/queues/schedules.ts"),
     {
       "schedules put": {
         about: "Creates a schedule, or changes it.",
@@ -154,6 +154,6 @@ export const scheduleCommands: readonly CommandRow[] = [
     examples: [
       { line: "schedules next '30 2 * * *' --tz Europe/Paris", about: "with gaps and repeats" },
     ],
-    run: async (call) => (await import("../commands/schedules.ts")).next(call),
+    run: async (call) => (await import("../commands/queues/schedules.ts")).next(call),
   },
 ];

@@ -108,7 +108,7 @@ export const taskCommands: readonly CommandRow[] = [
         about: "start in an hour; running the command twice creates one task",
       },
     ],
-    run: async (call) => (await import("../commands/enqueue.ts")).run(call),
+    run: async (call) => (await import("../commands/tasks/enqueue.ts")).run(call),
   },
   {
     name: "get",
@@ -123,7 +123,7 @@ export const taskCommands: readonly CommandRow[] = [
       },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/task.ts")).show(call),
+    run: async (call) => (await import("../commands/tasks/task.ts")).show(call),
   },
   {
     name: "result",
@@ -133,7 +133,7 @@ export const taskCommands: readonly CommandRow[] = [
     arguments: [id],
     options: [{ ...wait, about: "Wait for the result." }, timeout],
     connects: true,
-    run: async (call) => (await import("../commands/result.ts")).run(call),
+    run: async (call) => (await import("../commands/tasks/result.ts")).run(call),
   },
   {
     name: "decode",
@@ -158,9 +158,9 @@ export const taskCommands: readonly CommandRow[] = [
         about: "decode what a command printed",
       },
     ],
-    run: async (call) => (await import("../commands/decode.ts")).run(call),
+    run: async (call) => (await import("../commands/tasks/decode.ts")).run(call),
   },
-  ...commandsOf({ group: "tasks" }, () => import("../commands/artifacts.ts"), {
+  ...commandsOf({ group: "tasks" }, () => import("../commands/tasks/artifacts.ts"), {
     "artifacts list": {
       about: "Lists the files of the result of a task.",
       arguments: [id],
@@ -222,9 +222,9 @@ export const taskCommands: readonly CommandRow[] = [
       },
       { line: "work hello --module ./hello.mjs", about: "run a function" },
     ],
-    run: async (call) => (await import("../commands/work.ts")).run(call),
+    run: async (call) => (await import("../commands/tasks/work.ts")).run(call),
   },
-  ...commandsOf({ group: "tasks" }, () => import("../commands/task.ts"), {
+  ...commandsOf({ group: "tasks" }, () => import("../commands/tasks/task.ts"), {
     heartbeat: {
       about: "Extends the lease of a task that the worker of this token holds.",
       arguments: [id],
@@ -279,7 +279,7 @@ export const taskCommands: readonly CommandRow[] = [
       { name: "names", about: "Only the names; fails if there is no answer within a second." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/queues.ts")).run(call),
+    run: async (call) => (await import("../commands/queues/queues.ts")).run(call),
   },
   {
     name: "top",
@@ -294,7 +294,7 @@ export const taskCommands: readonly CommandRow[] = [
     ],
     options: [interval],
     connects: true,
-    run: async (call) => (await import("../commands/top.ts")).run(call),
+    run: async (call) => (await import("../commands/queues/top.ts")).run(call),
   },
   {
     name: "tail",
@@ -315,6 +315,6 @@ export const taskCommands: readonly CommandRow[] = [
     ],
     examples: [{ line: "tail --type failed", about: "show failed tasks" }],
     connects: true,
-    run: async (call) => (await import("../commands/tail.ts")).run(call),
+    run: async (call) => (await import("../commands/tasks/tail.ts")).run(call),
   },
 ];

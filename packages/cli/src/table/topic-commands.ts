@@ -7,7 +7,7 @@ const administrator = "It needs an administrator's token.";
 
 export const topicCommands: readonly CommandRow[] = commandsOf(
   { group: "repair", details: [administrator] },
-  () => import("../commands/topics.ts"),
+  () => import("../commands/queues/topics.ts"),
   {
     "topics set": {
       about: "Gives a queue a policy of its own, or changes it.",

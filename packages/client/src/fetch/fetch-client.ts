@@ -5,14 +5,15 @@
  */
 import { limits, type ReplyOf } from "@codeq/protocol";
 import { type AskApi, call } from "../api-calls.ts";
-import { artifactsOf } from "../artifact.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { asCodeqError, CodeqError } from "../codeq-error.ts";
-import type { TokenSource } from "../connection.ts";
+import type { TokenSource } from "../connection/connection.ts";
+import { Failover } from "../connection/failover.ts";
+import { serverIn, tokenSource, urlDefault, urlsOf } from "../connection/server-address.ts";
 import { inWords, toMs } from "../duration.ts";
-import { Failover } from "../failover.ts";
 import { itemOf, taskEnd } from "../http/create-body.ts";
 import { failureOf, HttpApi } from "../http/http-api.ts";
+import { artifactsOf } from "../payload/artifact.ts";
 import {
   createFields,
   type EnqueueArguments,
@@ -24,7 +25,6 @@ import {
 import type { WaitOptions } from "../producer/results.ts";
 import { createRun, graceBody, type Run, type TaskEnd } from "../producer/run.ts";
 import { updatesIn } from "../producer/run-events.ts";
-import { serverIn, tokenSource, urlDefault, urlsOf } from "../server-address.ts";
 import { definitionOf, type TaskDefinition, type TaskType } from "../task.ts";
 
 /** Which server, and who is asking. */

@@ -1,6 +1,7 @@
 /** Producers without Node's modules: for Cloudflare Workers, Vercel Edge, Deno, Bun and browsers. */
-export { type AesGcmOptions, aesGcm, type Codec } from "../codec.ts";
+
 export { CodeqError, TaskFailedError } from "../codeq-error.ts";
+export { type AesGcmOptions, aesGcm, type Codec } from "../payload/codec.ts";
 export { EnqueueManyError } from "../producer/enqueue-options.ts";
 export { FetchClient, type FetchClientOptions, type FetchEnqueueItem } from "./fetch-client.ts";
 export { codeq, task, useClient } from "./own-client.ts";

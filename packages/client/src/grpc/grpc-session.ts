@@ -13,8 +13,8 @@ import {
   type WireWrite,
 } from "@codeq/protocol/wire";
 import { CodeqError, type ErrorCode, messageOf } from "../codeq-error.ts";
+import type { Session, SessionEnd, SessionListener } from "../connection/session.ts";
 import type { Runtime } from "../runtime.ts";
-import type { Session, SessionEnd, SessionListener } from "../session.ts";
 import { openHttp2, type TlsOptions, watchConnection } from "./http2-connection.ts";
 
 /** The method that is called, and how its messages become bytes. */

@@ -1,7 +1,7 @@
 /** Requests to the HTTP API of a server. Refusals and faults are thrown with their code. */
 import type { errors } from "@codeq/protocol";
 import { CodeqError, type ErrorCode } from "../codeq-error.ts";
-import type { Failure } from "../failover.ts";
+import type { Failure } from "../connection/failover.ts";
 import {
   type CoreOptions,
   type CoreRequest,

@@ -1,7 +1,7 @@
 /** The producer stream, spoken as requests to the HTTP API. */
 import { producer, textOf } from "@codeq/protocol/wire";
 import { type AskApi, call } from "../api-calls.ts";
-import type { OpenOptions, SessionListener } from "../session.ts";
+import type { OpenOptions, SessionListener } from "../connection/session.ts";
 import { itemOf, taskEnd } from "./create-body.ts";
 import type { HttpApi } from "./http-api.ts";
 import { HttpSession, orRefused, type Talk } from "./http-session.ts";

@@ -4,7 +4,7 @@
  * task that cannot be, which shows whether the server is there and knows the token.
  */
 import { asCodeqError, CodeqError } from "../codeq-error.ts";
-import type { Session, SessionListener } from "../session.ts";
+import type { Session, SessionListener } from "../connection/session.ts";
 import type { HttpApi, HttpRequest } from "./http-api.ts";
 
 type AskServer = (request: Omit<HttpRequest, "token" | "signal">) => Promise<unknown>;

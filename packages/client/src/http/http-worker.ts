@@ -3,7 +3,7 @@ import type { ReplyOf } from "@codeq/protocol";
 import { textOf, type WireUint64, worker } from "@codeq/protocol/wire";
 import { type AskApi, call } from "../api-calls.ts";
 import { asCodeqError } from "../codeq-error.ts";
-import type { OpenOptions, SessionListener } from "../session.ts";
+import type { OpenOptions, SessionListener } from "../connection/session.ts";
 import type { HttpApi } from "./http-api.ts";
 import { HttpSession, isRefused, orRefused, type Talk } from "./http-session.ts";
 

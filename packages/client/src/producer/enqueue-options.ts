@@ -3,7 +3,7 @@ import { limits } from "@codeq/protocol";
 import { checkOptions, type OptionNames } from "../check-options.ts";
 import { CodeqError, messageOf } from "../codeq-error.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
-import { validate } from "../standard-schema.ts";
+import { validate } from "../payload/standard-schema.ts";
 import {
   checkMaxAttempts,
   checkPriority,

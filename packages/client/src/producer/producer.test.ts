@@ -5,7 +5,7 @@ import { settle } from "@codeq/simulated";
 import { ScriptedServer } from "../../test/scripted-server.ts";
 import { Client, type ClientOptions } from "../client.ts";
 import type { CodeqError } from "../codeq-error.ts";
-import { task } from "../own-client.ts";
+import { task } from "../connection/own-client.ts";
 import { testServer } from "../test-server/index.ts";
 import { Creations } from "./creations.ts";
 import { createFields } from "./enqueue-options.ts";

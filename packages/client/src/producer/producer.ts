@@ -1,10 +1,10 @@
 /** The producing side of a client: one connection to the server for all its tasks and results. */
 import { producer } from "@codeq/protocol/wire";
 import { CodeqError } from "../codeq-error.ts";
-import { Connection, type Next, type TokenSource } from "../connection.ts";
+import { Connection, type Next, type TokenSource } from "../connection/connection.ts";
+import type { OpenSession } from "../connection/session.ts";
 import type { StreamMethod } from "../grpc/grpc-session.ts";
 import type { Runtime } from "../runtime.ts";
-import type { OpenSession } from "../session.ts";
 import { type CreateFields, type CreateOptions, Creations } from "./creations.ts";
 import { Results, type WaitOptions } from "./results.ts";
 

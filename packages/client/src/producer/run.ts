@@ -1,10 +1,10 @@
 /** A task that was enqueued, and how to get its result. */
 import type { RunStatus, TaskExplanation } from "../api-types.ts";
-import type { RunArtifact } from "../artifact.ts";
 import { TaskFailedError } from "../codeq-error.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
-import { outputFromJson } from "../json-text.ts";
-import { validate } from "../standard-schema.ts";
+import type { RunArtifact } from "../payload/artifact.ts";
+import { outputFromJson } from "../payload/json-text.ts";
+import { validate } from "../payload/standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
 import type { WaitOptions } from "./results.ts";
 import type { TaskUpdate } from "./run-events.ts";

@@ -1,7 +1,7 @@
 /** A context for a handler that a test calls by itself, without a server. */
 import type { BatchProgress } from "../api-types.ts";
-import type { ArtifactContent } from "../artifact.ts";
 import type { HandledBatch } from "../batches/batch.ts";
+import type { ArtifactContent } from "../payload/artifact.ts";
 import type { EnqueueOptions } from "../producer/enqueue-options.ts";
 import type { Run } from "../producer/run.ts";
 import { definitionOf } from "../task.ts";

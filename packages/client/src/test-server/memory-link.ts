@@ -11,8 +11,8 @@ import {
   type InProcessServer,
 } from "@codeq/server";
 import { CodeqError } from "../codeq-error.ts";
+import type { Session, SessionEnd, SessionListener } from "../connection/session.ts";
 import { endOfCall, type StreamMethod } from "../grpc/grpc-session.ts";
-import type { Session, SessionEnd, SessionListener } from "../session.ts";
 
 interface MemoryLinkParts<Event, Reply extends { readonly case: unknown }> {
   readonly server: InProcessServer;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { settle } from "@codeq/simulated";
 import type { Client } from "../client.ts";
 import { TaskFailedError } from "../codeq-error.ts";
-import { task } from "../own-client.ts";
+import { task } from "../connection/own-client.ts";
 import type { ManyFunction, ManyOptions } from "../task.ts";
 import { fakeContext, testServer } from "../test-server/index.ts";
 import { Permanent, RetryIn } from "./outcome.ts";

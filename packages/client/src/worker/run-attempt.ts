@@ -1,12 +1,12 @@
 /** Runs the handler of an attempt and says what came of it. Never throws. */
 import { limits } from "@codeq/protocol";
 import type { Artifact } from "../api-types.ts";
-import type { UploadedFile } from "../artifact.ts";
 import type { BatchHandle } from "../batches/batch.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { eventBytesMax } from "../grpc/grpc-session.ts";
-import { JsonText, outputToJson } from "../json-text.ts";
-import { validate } from "../standard-schema.ts";
+import type { UploadedFile } from "../payload/artifact.ts";
+import { JsonText, outputToJson } from "../payload/json-text.ts";
+import { validate } from "../payload/standard-schema.ts";
 import type { Handler } from "../task.ts";
 import type { TraceContext, Tracing } from "../trace-context.ts";
 import type { Attempt } from "./attempt.ts";

@@ -1,7 +1,7 @@
 /** What a handler and the middleware around it know of the task that they run. */
 import type { Artifact } from "../api-types.ts";
-import type { ArtifactContent } from "../artifact.ts";
 import type { HandledBatch } from "../batches/batch.ts";
+import type { ArtifactContent } from "../payload/artifact.ts";
 import type { TraceContext } from "../trace-context.ts";
 
 /** The task that a handler runs: the second argument of every handler. */

@@ -10,15 +10,15 @@
  */
 import { worker } from "@codeq/protocol/wire";
 import type { Artifact } from "../api-types.ts";
-import type { UploadedFile } from "../artifact.ts";
 import type { Clock } from "../clock.ts";
 import { CodeqError } from "../codeq-error.ts";
-import { Connection, type Next, type TokenSource } from "../connection.ts";
+import { Connection, type Next, type TokenSource } from "../connection/connection.ts";
+import type { OpenSession } from "../connection/session.ts";
 import { inWords, toMs, toSeconds } from "../duration.ts";
 import type { StreamMethod } from "../grpc/grpc-session.ts";
 import { IdTable } from "../id-table.ts";
+import type { UploadedFile } from "../payload/artifact.ts";
 import type { Runtime } from "../runtime.ts";
-import type { OpenSession } from "../session.ts";
 import type { Handler } from "../task.ts";
 import type { Tracing } from "../trace-context.ts";
 import { Attempt } from "./attempt.ts";

@@ -16,8 +16,7 @@ export { tenants } from "../../admin/admin.ts";
 export { rotateKey } from "../../admin/admin-keys.ts";
 export { failureGroups } from "../../admin/failure-groups.ts";
 export { type AskApi, eachPage, type Page, pageIn } from "../../api-calls.ts";
-export { aesGcm, type Codec } from "../../codec.ts";
-export { Failover } from "../../failover.ts";
+export { Failover } from "../../connection/failover.ts";
 export type { ServerSentEvent } from "../../http/http-core.ts";
 export {
   type CoreRequest,
@@ -30,3 +29,4 @@ export {
   textIn,
 } from "../../http/http-core.ts";
 export { httpsFetch } from "../../http/https-fetch.ts";
+export { aesGcm, type Codec } from "../../payload/codec.ts";
