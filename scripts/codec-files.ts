@@ -5,37 +5,38 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileDescriptorBytes, symbolsOf } from "./codecs/file-descriptor.ts";
-import { messageCode } from "./codecs/message-code.ts";
+import { messageCode, type Side } from "./codecs/message-code.ts";
 import { type ProtoFile, parseProto } from "./codecs/parse-proto.ts";
 
 const root = join(import.meta.dirname, "..");
 const target = "packages/protocol/src/wire";
 const base64Width = 88;
 
+type Source = readonly [name: string, codecs?: string, side?: Side];
 /** Each .proto with the file of its codecs; Timestamp has none, it is a number to our code. */
-const sources: readonly (readonly [name: string, codecs: string | undefined])[] = [
-  ["google/protobuf/timestamp.proto", undefined],
-  ["grpc/health/v1/health.proto", "health-messages.ts"],
-  ["grpc/reflection/v1/reflection.proto", "reflection-messages.ts"],
-  ["producerpb.proto", "producer-messages.ts"],
-  ["workerpb.proto", "worker-messages.ts"],
+const sources: readonly Source[] = [
+  ["google/protobuf/timestamp.proto"],
+  ["grpc/health/v1/health.proto", "health-messages.ts", "server"],
+  ["grpc/reflection/v1/reflection.proto", "reflection-messages.ts", "server"],
+  ["producerpb.proto", "producer-messages.ts", "both"],
+  ["workerpb.proto", "worker-messages.ts", "both"],
 ];
-/** Of a server that this one calls, so reflection does not tell about it. */
-const called = [["etcd.proto", "etcd-messages.ts"]] as const;
+/** Of a server that this one calls, so reflection does not list it. */
+const called: readonly Source[] = [["etcd.proto", "etcd-messages.ts", "client"]];
 
 export function codecFiles(): Map<string, string> {
   const files = new Map<string, string>();
   const parsed: ProtoFile[] = [];
-  const read = (name: string, codecs: string | undefined): ProtoFile => {
+  const read = ([name, codecs, side = "both"]: Source): ProtoFile => {
     const file = parseProto(name, readFileSync(join(root, "proto", name), "utf8"));
     if (codecs !== undefined) {
-      files.set(`${target}/${codecs}`, messageCode(file, `proto/${name}`));
+      files.set(`${target}/${codecs}`, messageCode(file, `proto/${name}`, side));
     }
     return file;
   };
-  for (const [name, codecs] of called) read(name, codecs);
-  for (const [name, codecs] of sources) {
-    const file = read(name, codecs);
+  for (const source of called) read(source);
+  for (const source of sources) {
+    const file = read(source);
     parsed.push(file);
     if (file.package === "grpc.reflection.v1") parsed.push(alphaOf(file));
   }

@@ -1,12 +1,29 @@
 /**
  * TypeScript for the messages of one .proto file: an interface, an empty value, a function that
  * writes and one that reads. The text is laid out as the formatter would, so that a check of the
- * format and a check against this generator agree.
+ * format and a check against this generator agree. A client gets no code that reads requests or writes responses,
+ * and a server none for the opposite.
  */
 import type { ProtoEnum, ProtoField, ProtoFile, ProtoMessage } from "./parse-proto.ts";
 
-export function messageCode(file: ProtoFile, source: string): string {
-  const body = file.messages.flatMap((message) => codeOf(file, message));
+/** The end of the connection at which our code is. */
+export type Side = "client" | "server" | "both";
+
+interface Directions {
+  readonly isWritten: boolean;
+  readonly isRead: boolean;
+  readonly hasEmpty: boolean;
+}
+
+export function messageCode(file: ProtoFile, source: string, side: Side): string {
+  const requests = partsOf(file, "Request");
+  const responses = partsOf(file, "Response");
+  const body = file.messages.flatMap((message) => {
+    const [written, read] = side === "client" ? [requests, responses] : [responses, requests];
+    const isRead = side === "both" || read.has(message.name);
+    const isWritten = side === "both" || written.has(message.name);
+    return codeOf(file, message, { isWritten, isRead, hasEmpty: isRead || side === "client" });
+  });
   const used = body.join("\n");
   const types = ["WireBytes", "WireUint64", "WireWriter"].filter((name) => used.includes(name));
   return [
@@ -23,11 +40,25 @@ export function messageCode(file: ProtoFile, source: string): string {
     .replace(/\n+$/, "\n");
 }
 
+/** Names of the messages with such a name, and of all messages in them. */
+function partsOf(file: ProtoFile, ending: string): ReadonlySet<string> {
+  const found = new Set(
+    file.messages.map(({ name }) => name).filter((name) => name.endsWith(ending)),
+  );
+  for (const name of found) {
+    for (const { type } of messageIn(file, name)?.fields ?? []) {
+      if (messageIn(file, type) !== undefined) found.add(type);
+    }
+  }
+  return found;
+}
+
 const widthMax = 100;
 const timestamp = "google.protobuf.Timestamp";
 
-function codeOf(file: ProtoFile, message: ProtoMessage): string[] {
-  const parts = isUnion(message) ? unionCode(file, message) : recordCode(file, message);
+function codeOf(file: ProtoFile, message: ProtoMessage, directions: Directions): string[] {
+  const codeFor = isUnion(message) ? unionCode : recordCode;
+  const parts = codeFor(file, message, directions);
   return [...message.enums.flatMap((each) => enumCode(message, each)), ...parts].flatMap((part) => [
     ...part,
     "",
@@ -44,11 +75,15 @@ function enumCode(message: ProtoMessage, each: ProtoEnum): string[][] {
   return [[`export const ${lowerFirst(message.name)}${each.name} = {`, ...values, "} as const;"]];
 }
 
-function unionCode(file: ProtoFile, message: ProtoMessage): string[][] {
+function unionCode(
+  file: ProtoFile,
+  message: ProtoMessage,
+  { isWritten, isRead }: Directions,
+): string[][] {
   const { name, fields } = message;
   return [
     [...docOf(message.comment, ""), `export type ${name} =`, ...unionOf(file, fields, "  ")],
-    [
+    ...only(isWritten, () => [
       ...signature(`write${name}`, [`message: ${name}`, "writer: WireWriter"], "void"),
       "  switch (message.case) {",
       ...fields.flatMap((field) => writeMember(file, field, "message")).map(indent),
@@ -56,16 +91,24 @@ function unionCode(file: ProtoFile, message: ProtoMessage): string[][] {
       "      break;",
       "  }",
       "}",
-    ],
-    [
+    ]),
+    ...only(isRead, () => [
       ...signature(`read${name}`, ["reader: WireReader"], name),
       `  let message: ${name} = { case: undefined };`,
       ...readLoop(fields.flatMap((field) => readMember(file, field, "message"))),
-    ],
+    ]),
   ];
 }
 
-function recordCode(file: ProtoFile, message: ProtoMessage): string[][] {
+function only(isWanted: boolean, part: () => string[]): string[][] {
+  return isWanted ? [part()] : [];
+}
+
+function recordCode(
+  file: ProtoFile,
+  message: ProtoMessage,
+  { isWritten, isRead, hasEmpty }: Directions,
+): string[][] {
   const { name, fields, oneofs } = message;
   const plain = fields.filter(({ oneof }) => oneof === undefined);
   const choices = oneofs.map((oneof) => ({
@@ -88,15 +131,15 @@ function recordCode(file: ProtoFile, message: ProtoMessage): string[][] {
       ...choices.map(({ property, type }) => `  ${property}: ${type};`),
       "}",
     ],
-    [
+    ...only(hasEmpty, () => [
       `export function new${name}(): ${name} {`,
       "  return {",
       ...plain.map((field) => `    ${propertyOf(field)}: ${emptyOf(file, field)},`),
       ...choices.map(({ property }) => `    ${property}: { case: undefined },`),
       "  };",
       "}",
-    ],
-    [
+    ]),
+    ...only(isWritten, () => [
       ...signature(`write${name}`, [`message: ${name}`, "writer: WireWriter"], "void"),
       ...plain.flatMap((field) => writeField(file, field)),
       ...choices.flatMap((choice) => [
@@ -109,8 +152,8 @@ function recordCode(file: ProtoFile, message: ProtoMessage): string[][] {
         "  }",
       ]),
       "}",
-    ],
-    [
+    ]),
+    ...only(isRead, () => [
       ...signature(`read${name}`, ["reader: WireReader"], name),
       `  const message = new${name}();`,
       ...readLoop([
@@ -119,7 +162,7 @@ function recordCode(file: ProtoFile, message: ProtoMessage): string[][] {
           choice.fields.flatMap((field) => readMember(file, field, `message.${choice.property}`)),
         ),
       ]),
-    ],
+    ]),
   ];
 }
 
@@ -203,17 +246,11 @@ function readField(file: ProtoFile, field: ProtoField): string[] {
   if (!field.repeated) {
     return [`case ${tag}:`, `  ${property} = ${readOne(file, field)};`, "  break;"];
   }
-  const one = [
+  if (field.type === "int32") throw new Error(`${field.name}: lists of numbers cannot be read`);
+  return [
+    `case ${tag}:`,
     "  reader.countElement();",
     `  ${property}.push(${readOne(file, field)});`,
-    "  break;",
-  ];
-  if (field.type !== "int32") return [`case ${tag}:`, ...one];
-  return [
-    `case ${field.number * 8}:`,
-    ...one,
-    `case ${tag}:`,
-    `  reader.packedInt32s(${property});`,
     "  break;",
   ];
 }

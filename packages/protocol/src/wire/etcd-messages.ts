@@ -17,11 +17,6 @@ export function newResponseHeader(): ResponseHeader {
   };
 }
 
-export function writeResponseHeader(message: ResponseHeader, writer: WireWriter): void {
-  writer.uint64Field(16, message.memberId);
-  writer.uint64Field(24, message.revision);
-}
-
 export function readResponseHeader(reader: WireReader): ResponseHeader {
   const message = newResponseHeader();
   while (reader.more()) {
@@ -52,12 +47,6 @@ export function newKeyValue(): KeyValue {
     modRevision: 0,
     value: "",
   };
-}
-
-export function writeKeyValue(message: KeyValue, writer: WireWriter): void {
-  writer.bytesField(10, message.key);
-  writer.uint64Field(24, message.modRevision);
-  writer.bytesField(42, message.value);
 }
 
 export function readKeyValue(reader: WireReader): KeyValue {
@@ -107,33 +96,6 @@ export function writeRangeRequest(message: RangeRequest, writer: WireWriter): vo
   writer.boolField(64, message.keysOnly);
 }
 
-export function readRangeRequest(reader: WireReader): RangeRequest {
-  const message = newRangeRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.key = reader.bytes();
-        break;
-      case 18:
-        message.rangeEnd = reader.bytes();
-        break;
-      case 24:
-        message.limit = reader.uint64();
-        break;
-      case 56:
-        message.serializable = reader.bool();
-        break;
-      case 64:
-        message.keysOnly = reader.bool();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface RangeResponse {
   header: ResponseHeader | undefined;
   kvs: KeyValue[];
@@ -144,12 +106,6 @@ export function newRangeResponse(): RangeResponse {
     header: undefined,
     kvs: [],
   };
-}
-
-export function writeRangeResponse(message: RangeResponse, writer: WireWriter): void {
-  if (message.header !== undefined)
-    writer.messageMember(10, 1, writeResponseHeader, message.header);
-  for (const each of message.kvs) writer.messageMember(18, 2, writeKeyValue, each);
 }
 
 export function readRangeResponse(reader: WireReader): RangeResponse {
@@ -188,24 +144,6 @@ export function writePutRequest(message: PutRequest, writer: WireWriter): void {
   writer.bytesField(18, message.value);
 }
 
-export function readPutRequest(reader: WireReader): PutRequest {
-  const message = newPutRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.key = reader.bytes();
-        break;
-      case 18:
-        message.value = reader.bytes();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface DeleteRangeRequest {
   key: WireBytes;
   rangeEnd: WireBytes;
@@ -221,24 +159,6 @@ export function newDeleteRangeRequest(): DeleteRangeRequest {
 export function writeDeleteRangeRequest(message: DeleteRangeRequest, writer: WireWriter): void {
   writer.bytesField(10, message.key);
   writer.bytesField(18, message.rangeEnd);
-}
-
-export function readDeleteRangeRequest(reader: WireReader): DeleteRangeRequest {
-  const message = newDeleteRangeRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.key = reader.bytes();
-        break;
-      case 18:
-        message.rangeEnd = reader.bytes();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
 }
 
 export type RequestOp =
@@ -263,40 +183,9 @@ export function writeRequestOp(message: RequestOp, writer: WireWriter): void {
   }
 }
 
-export function readRequestOp(reader: WireReader): RequestOp {
-  let message: RequestOp = { case: undefined };
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message = { case: "requestRange", value: reader.message(readRangeRequest) };
-        break;
-      case 18:
-        message = { case: "requestPut", value: reader.message(readPutRequest) };
-        break;
-      case 26:
-        message = { case: "requestDeleteRange", value: reader.message(readDeleteRangeRequest) };
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export type ResponseOp =
   | { case: "responseRange"; value: RangeResponse }
   | { case: undefined; value?: undefined };
-
-export function writeResponseOp(message: ResponseOp, writer: WireWriter): void {
-  switch (message.case) {
-    case "responseRange":
-      writer.messageMember(10, 2, writeRangeResponse, message.value);
-      break;
-    case undefined:
-      break;
-  }
-}
 
 export function readResponseOp(reader: WireReader): ResponseOp {
   let message: ResponseOp = { case: undefined };
@@ -351,33 +240,6 @@ export function writeCompare(message: Compare, writer: WireWriter): void {
   writer.bytesField(58, message.value);
 }
 
-export function readCompare(reader: WireReader): Compare {
-  const message = newCompare();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.result = reader.int32();
-        break;
-      case 16:
-        message.target = reader.int32();
-        break;
-      case 26:
-        message.key = reader.bytes();
-        break;
-      case 48:
-        message.modRevision = reader.uint64();
-        break;
-      case 58:
-        message.value = reader.bytes();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface TxnRequest {
   compare: Compare[];
   success: RequestOp[];
@@ -398,30 +260,6 @@ export function writeTxnRequest(message: TxnRequest, writer: WireWriter): void {
   for (const each of message.failure) writer.messageMember(26, 1, writeRequestOp, each);
 }
 
-export function readTxnRequest(reader: WireReader): TxnRequest {
-  const message = newTxnRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.compare.push(reader.message(readCompare));
-        break;
-      case 18:
-        reader.countElement();
-        message.success.push(reader.message(readRequestOp));
-        break;
-      case 26:
-        reader.countElement();
-        message.failure.push(reader.message(readRequestOp));
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface TxnResponse {
   header: ResponseHeader | undefined;
   succeeded: boolean;
@@ -434,13 +272,6 @@ export function newTxnResponse(): TxnResponse {
     succeeded: false,
     responses: [],
   };
-}
-
-export function writeTxnResponse(message: TxnResponse, writer: WireWriter): void {
-  if (message.header !== undefined)
-    writer.messageMember(10, 1, writeResponseHeader, message.header);
-  writer.boolField(16, message.succeeded);
-  for (const each of message.responses) writer.messageMember(26, 1, writeResponseOp, each);
 }
 
 export function readTxnResponse(reader: WireReader): TxnResponse {
@@ -479,21 +310,6 @@ export function writeCompactionRequest(message: CompactionRequest, writer: WireW
   writer.uint64Field(8, message.revision);
 }
 
-export function readCompactionRequest(reader: WireReader): CompactionRequest {
-  const message = newCompactionRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.revision = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface WatchCreateRequest {
   key: WireBytes;
   rangeEnd: WireBytes;
@@ -511,24 +327,6 @@ export function writeWatchCreateRequest(message: WatchCreateRequest, writer: Wir
   writer.bytesField(18, message.rangeEnd);
 }
 
-export function readWatchCreateRequest(reader: WireReader): WatchCreateRequest {
-  const message = newWatchCreateRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.key = reader.bytes();
-        break;
-      case 18:
-        message.rangeEnd = reader.bytes();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export type WatchRequest =
   | { case: "createRequest"; value: WatchCreateRequest }
   | { case: undefined; value?: undefined };
@@ -543,21 +341,6 @@ export function writeWatchRequest(message: WatchRequest, writer: WireWriter): vo
   }
 }
 
-export function readWatchRequest(reader: WireReader): WatchRequest {
-  let message: WatchRequest = { case: undefined };
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message = { case: "createRequest", value: reader.message(readWatchCreateRequest) };
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface Event {
   kv: KeyValue | undefined;
 }
@@ -566,10 +349,6 @@ export function newEvent(): Event {
   return {
     kv: undefined,
   };
-}
-
-export function writeEvent(message: Event, writer: WireWriter): void {
-  if (message.kv !== undefined) writer.messageMember(18, 2, writeKeyValue, message.kv);
 }
 
 export function readEvent(reader: WireReader): Event {
@@ -601,13 +380,6 @@ export function newWatchResponse(): WatchResponse {
     cancelReason: "",
     events: [],
   };
-}
-
-export function writeWatchResponse(message: WatchResponse, writer: WireWriter): void {
-  writer.boolField(24, message.created);
-  writer.boolField(32, message.canceled);
-  writer.stringField(50, message.cancelReason);
-  for (const each of message.events) writer.messageMember(90, 1, writeEvent, each);
 }
 
 export function readWatchResponse(reader: WireReader): WatchResponse {
@@ -653,14 +425,6 @@ export function newMember(): Member {
   };
 }
 
-export function writeMember(message: Member, writer: WireWriter): void {
-  writer.uint64Field(8, message.id);
-  writer.stringField(18, message.name);
-  for (const each of message.peerUrls) writer.stringMember(26, each);
-  for (const each of message.clientUrls) writer.stringMember(34, each);
-  writer.boolField(40, message.isLearner);
-}
-
 export function readMember(reader: WireReader): Member {
   const message = newMember();
   while (reader.more()) {
@@ -704,21 +468,6 @@ export function writeMemberListRequest(message: MemberListRequest, writer: WireW
   writer.boolField(8, message.linearizable);
 }
 
-export function readMemberListRequest(reader: WireReader): MemberListRequest {
-  const message = newMemberListRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.linearizable = reader.bool();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface MemberAddRequest {
   peerUrls: string[];
   isLearner: boolean;
@@ -736,25 +485,6 @@ export function writeMemberAddRequest(message: MemberAddRequest, writer: WireWri
   writer.boolField(16, message.isLearner);
 }
 
-export function readMemberAddRequest(reader: WireReader): MemberAddRequest {
-  const message = newMemberAddRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.peerUrls.push(reader.string());
-        break;
-      case 16:
-        message.isLearner = reader.bool();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 /** For the calls that name a member by its id: MemberRemove and MemberPromote. */
 export interface MemberIdRequest {
   id: WireUint64;
@@ -770,21 +500,6 @@ export function writeMemberIdRequest(message: MemberIdRequest, writer: WireWrite
   writer.uint64Field(8, message.id);
 }
 
-export function readMemberIdRequest(reader: WireReader): MemberIdRequest {
-  const message = newMemberIdRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.id = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 /** The answer of every call that changes or lists the members. */
 export interface MemberListResponse {
   header: ResponseHeader | undefined;
@@ -796,12 +511,6 @@ export function newMemberListResponse(): MemberListResponse {
     header: undefined,
     members: [],
   };
-}
-
-export function writeMemberListResponse(message: MemberListResponse, writer: WireWriter): void {
-  if (message.header !== undefined)
-    writer.messageMember(10, 1, writeResponseHeader, message.header);
-  for (const each of message.members) writer.messageMember(18, 2, writeMember, each);
 }
 
 export function readMemberListResponse(reader: WireReader): MemberListResponse {
@@ -849,20 +558,6 @@ export function newStatusResponse(): StatusResponse {
     isLearner: false,
     dbSizeQuota: 0,
   };
-}
-
-export function writeStatusResponse(message: StatusResponse, writer: WireWriter): void {
-  if (message.header !== undefined)
-    writer.messageMember(10, 1, writeResponseHeader, message.header);
-  writer.stringField(18, message.version);
-  writer.uint64Field(24, message.dbSize);
-  writer.uint64Field(32, message.leader);
-  writer.uint64Field(40, message.raftIndex);
-  writer.uint64Field(56, message.raftAppliedIndex);
-  for (const each of message.errors) writer.stringMember(66, each);
-  writer.uint64Field(72, message.dbSizeInUse);
-  writer.boolField(80, message.isLearner);
-  writer.uint64Field(96, message.dbSizeQuota);
 }
 
 export function readStatusResponse(reader: WireReader): StatusResponse {
@@ -937,25 +632,4 @@ export function writeAlarmRequest(message: AlarmRequest, writer: WireWriter): vo
   writer.int32Field(8, message.action);
   writer.uint64Field(16, message.memberId);
   writer.int32Field(24, message.alarm);
-}
-
-export function readAlarmRequest(reader: WireReader): AlarmRequest {
-  const message = newAlarmRequest();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.action = reader.int32();
-        break;
-      case 16:
-        message.memberId = reader.uint64();
-        break;
-      case 24:
-        message.alarm = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
 }

@@ -16,10 +16,6 @@ export function newHealthCheckRequest(): HealthCheckRequest {
   };
 }
 
-export function writeHealthCheckRequest(message: HealthCheckRequest, writer: WireWriter): void {
-  writer.stringField(10, message.service);
-}
-
 export function readHealthCheckRequest(reader: WireReader): HealthCheckRequest {
   const message = newHealthCheckRequest();
   while (reader.more()) {
@@ -46,27 +42,6 @@ export interface HealthCheckResponse {
   status: number;
 }
 
-export function newHealthCheckResponse(): HealthCheckResponse {
-  return {
-    status: 0,
-  };
-}
-
 export function writeHealthCheckResponse(message: HealthCheckResponse, writer: WireWriter): void {
   writer.int32Field(8, message.status);
-}
-
-export function readHealthCheckResponse(reader: WireReader): HealthCheckResponse {
-  const message = newHealthCheckResponse();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.status = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
 }

@@ -11,7 +11,6 @@ import {
   writeProducerEvent,
 } from "./producer-messages.ts";
 import { decodeMessage, textOf, WireError } from "./reader.ts";
-import { readExtensionNumberResponse } from "./reflection-messages.ts";
 import { newTask, readReady, readTask, readWorkerEvent, writeTask } from "./worker-messages.ts";
 import { encodeMessage } from "./writer.ts";
 
@@ -193,11 +192,6 @@ test("a message cannot make more objects than its limit", () => {
   assert.equal(decodeMessage(readCreateTaskBatch, batch(65_536)).tasks.length, 65_536);
   refuses(() => decodeMessage(readCreateTaskBatch, batch(65_537)), /65536 elements/);
   refuses(() => decodeMessage(readReady, batch(2_000_000)), /65536 elements/);
-});
-
-test("a list of numbers is read packed and one by one", () => {
-  const { extensionNumber } = decodeMessage(readExtensionNumberResponse, bytes("1005 1202 0607"));
-  assert.deepEqual(extensionNumber, [5, 6, 7]);
 });
 
 test("moments keep their milliseconds, before 1970 too", () => {

@@ -104,16 +104,6 @@ export class WireReader {
     return this.low | 0;
   }
 
-  /** A list of numbers that stand together under one tag. */
-  packedInt32s(into: number[]): void {
-    const outer = this.enter();
-    while (this.more()) {
-      this.countElement();
-      into.push(this.int32());
-    }
-    this.end = outer;
-  }
-
   uint64(): WireUint64 {
     this.varint();
     if (this.high < 0x200000) return this.high * two32 + this.low;

@@ -132,14 +132,6 @@ export interface ServerReflectionResponse {
   messageResponse: ServerReflectionResponseMessageResponse;
 }
 
-export function newServerReflectionResponse(): ServerReflectionResponse {
-  return {
-    validHost: "",
-    originalRequest: undefined,
-    messageResponse: { case: undefined },
-  };
-}
-
 export function writeServerReflectionResponse(
   message: ServerReflectionResponse,
   writer: WireWriter,
@@ -165,57 +157,9 @@ export function writeServerReflectionResponse(
   }
 }
 
-export function readServerReflectionResponse(reader: WireReader): ServerReflectionResponse {
-  const message = newServerReflectionResponse();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.validHost = reader.string();
-        break;
-      case 18:
-        message.originalRequest = reader.message(readServerReflectionRequest);
-        break;
-      case 34:
-        message.messageResponse = {
-          case: "fileDescriptorResponse",
-          value: reader.message(readFileDescriptorResponse),
-        };
-        break;
-      case 42:
-        message.messageResponse = {
-          case: "allExtensionNumbersResponse",
-          value: reader.message(readExtensionNumberResponse),
-        };
-        break;
-      case 50:
-        message.messageResponse = {
-          case: "listServicesResponse",
-          value: reader.message(readListServiceResponse),
-        };
-        break;
-      case 58:
-        message.messageResponse = {
-          case: "errorResponse",
-          value: reader.message(readErrorResponse),
-        };
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface FileDescriptorResponse {
   /** Serialized FileDescriptorProto messages: the file asked for, and those it imports. */
   fileDescriptorProto: WireBytes[];
-}
-
-export function newFileDescriptorResponse(): FileDescriptorResponse {
-  return {
-    fileDescriptorProto: [],
-  };
 }
 
 export function writeFileDescriptorResponse(
@@ -225,32 +169,9 @@ export function writeFileDescriptorResponse(
   for (const each of message.fileDescriptorProto) writer.bytesMember(10, each);
 }
 
-export function readFileDescriptorResponse(reader: WireReader): FileDescriptorResponse {
-  const message = newFileDescriptorResponse();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.fileDescriptorProto.push(reader.bytes());
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface ExtensionNumberResponse {
   baseTypeName: string;
   extensionNumber: number[];
-}
-
-export function newExtensionNumberResponse(): ExtensionNumberResponse {
-  return {
-    baseTypeName: "",
-    extensionNumber: [],
-  };
 }
 
 export function writeExtensionNumberResponse(
@@ -261,85 +182,20 @@ export function writeExtensionNumberResponse(
   writer.int32sField(18, message.extensionNumber);
 }
 
-export function readExtensionNumberResponse(reader: WireReader): ExtensionNumberResponse {
-  const message = newExtensionNumberResponse();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.baseTypeName = reader.string();
-        break;
-      case 16:
-        reader.countElement();
-        message.extensionNumber.push(reader.int32());
-        break;
-      case 18:
-        reader.packedInt32s(message.extensionNumber);
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface ListServiceResponse {
   service: ServiceResponse[];
-}
-
-export function newListServiceResponse(): ListServiceResponse {
-  return {
-    service: [],
-  };
 }
 
 export function writeListServiceResponse(message: ListServiceResponse, writer: WireWriter): void {
   for (const each of message.service) writer.messageMember(10, 1, writeServiceResponse, each);
 }
 
-export function readListServiceResponse(reader: WireReader): ListServiceResponse {
-  const message = newListServiceResponse();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.service.push(reader.message(readServiceResponse));
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
-}
-
 export interface ServiceResponse {
   name: string;
 }
 
-export function newServiceResponse(): ServiceResponse {
-  return {
-    name: "",
-  };
-}
-
 export function writeServiceResponse(message: ServiceResponse, writer: WireWriter): void {
   writer.stringField(10, message.name);
-}
-
-export function readServiceResponse(reader: WireReader): ServiceResponse {
-  const message = newServiceResponse();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.name = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
 }
 
 export interface ErrorResponse {
@@ -348,32 +204,7 @@ export interface ErrorResponse {
   errorMessage: string;
 }
 
-export function newErrorResponse(): ErrorResponse {
-  return {
-    errorCode: 0,
-    errorMessage: "",
-  };
-}
-
 export function writeErrorResponse(message: ErrorResponse, writer: WireWriter): void {
   writer.int32Field(8, message.errorCode);
   writer.stringField(18, message.errorMessage);
-}
-
-export function readErrorResponse(reader: WireReader): ErrorResponse {
-  const message = newErrorResponse();
-  while (reader.more()) {
-    const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.errorCode = reader.int32();
-        break;
-      case 18:
-        message.errorMessage = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
-  }
-  return message;
 }

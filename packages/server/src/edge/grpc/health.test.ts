@@ -1,15 +1,22 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { test } from "node:test";
-import { decodeMessage, encodeMessage, health as messages } from "@codeq/protocol/wire";
+import { health as messages } from "@codeq/protocol/wire";
 import * as grpc from "@grpc/grpc-js";
+import protobuf from "protobufjs";
 import { systemClock } from "../../core/clock.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createGrpcServer, grpcLimits } from "./grpc-server.ts";
 import { Health } from "./health.ts";
 
 const statuses = messages.healthCheckResponseServingStatus;
-const write = (service: string) => encodeMessage(messages.writeHealthCheckRequest, { service });
-const read = (bytes: Buffer) => decodeMessage(messages.readHealthCheckResponse, bytes).status;
+const proto = protobuf.loadSync(
+  join(import.meta.dirname, "../../../../../proto/grpc/health/v1/health.proto"),
+);
+const request = proto.lookupType("grpc.health.v1.HealthCheckRequest");
+const response = proto.lookupType("grpc.health.v1.HealthCheckResponse");
+const write = (service: string) => Buffer.from(request.encode({ service }).finish());
+const read = (bytes: Buffer) => (response.decode(bytes) as unknown as { status: number }).status;
 
 async function setup() {
   const health = new Health(["test.Known"], systemClock);
