@@ -220,6 +220,72 @@ test("the trend of a group has its failures by the hour", async (t) => {
   assert.deepEqual(group.trend, [...new Array(21).fill(0), 1, 0, 2]);
 });
 
+test("a list of more groups than an answer has goes on, and each group is complete and in one answer", async (t) => {
+  const server = await setup(t, { settings: { flushBytes: 65_536 } });
+  const names = Array.from({ length: 2010 }, (_, n) => {
+    const letters = [n / 676, n / 26, n].map((each) => String.fromCharCode(97 + (each % 26)));
+    return `no ${letters.join("")} here`;
+  });
+  await failMany(server, "mail", names);
+  await server.clock.advance(3_600_000);
+  await failMany(server, "push", names);
+  await failMany(server, "rest", names.slice(0, 5));
+  const { answers, found } = await allGroups(server);
+  assert.equal(answers, 3);
+  assert.deepEqual([...found.keys()].sort(), names.toSorted());
+  for (const [n, name] of names.entries()) {
+    const { count, trend } = found.get(name) ?? assert.fail(name);
+    assert.deepEqual([count, trend.slice(-2)], n < 5 ? [3, [1, 2]] : [2, [1, 1]], name);
+  }
+  const { found: ofQueue } = await allGroups(server, "command=rest&");
+  assert.equal(ofQueue.size, 5);
+  for (const { count, trend } of ofQueue.values()) {
+    assert.deepEqual([count, trend.slice(-2)], [1, [0, 1]]);
+  }
+});
+
+interface Listed {
+  readonly text: string;
+  readonly count: number;
+  readonly trend: readonly number[];
+}
+
+/** Fails when a group is in two answers. */
+async function allGroups(server: RunningServer, query = "") {
+  const found = new Map<string, Listed>();
+  let [answers, after] = [0, ""];
+  do {
+    const page = await groups(server, `?${query}after=${after}`);
+    for (const group of page.groups as readonly Listed[]) {
+      assert.ok(!found.has(group.text), `${group.text} is in two answers`);
+      found.set(group.text, group);
+    }
+    answers += 1;
+    after = page.next ?? "";
+  } while (after !== "");
+  return { answers, found };
+}
+
+async function failMany(server: RunningServer, command: string, errors: readonly string[]) {
+  for (let at = 0; at < errors.length; at += 250) {
+    const piece = errors.slice(at, at + 250);
+    const tasks = piece.map(() => ({ command, payload: {} }));
+    await server.post("/tasks/batch", { tasks }, "producer-acme");
+    const { json } = await server.post(
+      "/tasks/claim/batch",
+      { commands: [command], count: piece.length },
+      "worker-acme",
+    );
+    assert.equal(json.tasks.length, piece.length);
+    const results = piece.map((error, n) => ({
+      taskId: json.tasks[n].id,
+      status: "FAILED",
+      error,
+    }));
+    await server.post("/tasks/batch/results", { results }, "worker-acme");
+  }
+}
+
 test("a group is resolved, and marked when it comes back; restarts forget nothing", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   await dead(server, "mail", "timeout after 10 ms");

@@ -4,6 +4,7 @@
  */
 import { isFailure, queueOf, type Task } from "@codeq/queue";
 import { type Counts, noCounts } from "../../../packages/server/src/core/records/counts.ts";
+import { allHours } from "../../../packages/server/src/core/records/failure-counts.ts";
 import { fingerprintOf } from "../../../packages/server/src/core/records/failure-fingerprint.ts";
 import {
   countsKey,
@@ -55,12 +56,13 @@ function countFailures(tasks: Iterable<Task>): Map<string, string> {
   for (const task of tasks) {
     const { tenantId, command, error, place } = task;
     if (!isFailure(task) || !("atMs" in place)) continue;
-    const hour = Math.floor(place.atMs / 3_600_000);
     const group = fingerprintOf(error);
-    const name = failureCountsKey({ tenantId, group, queue: queueOf(command), hour });
-    const [dead = 0, failed = 0] = (sums.get(name) ?? "0 0").split(" ").map(Number);
-    const isDead = place.in === "dead";
-    sums.set(name, `${dead + Number(isDead)} ${failed + Number(!isDead)}`);
+    for (const hour of [allHours, Math.floor(place.atMs / 3_600_000)]) {
+      const name = failureCountsKey({ tenantId, group, queue: queueOf(command), hour });
+      const [dead = 0, failed = 0] = (sums.get(name) ?? "0 0").split(" ").map(Number);
+      const isDead = place.in === "dead";
+      sums.set(name, `${dead + Number(isDead)} ${failed + Number(!isDead)}`);
+    }
   }
   return sums;
 }

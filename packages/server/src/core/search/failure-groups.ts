@@ -6,7 +6,7 @@
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import { queueOf } from "@codeq/queue";
 import type { FoundTasks, WantedTasks } from "../broker/broker.ts";
-import { type FailureCell, hourOf } from "../records/failure-counts.ts";
+import { allHours, type FailureCell, hourOf } from "../records/failure-counts.ts";
 import { failureText, groupOfTask } from "../records/failure-fingerprint.ts";
 import type { Store } from "../store/store.ts";
 import { placeOf, type TaskFilter } from "./task-filter.ts";
@@ -52,7 +52,7 @@ const queuesMax = 20;
 /** More than a page can have: a page ends by the number of tasks that it looked at. */
 const pageTasks = 100_000;
 const errorCharsMax = 1000;
-const cellsMax = 20_000;
+const totalsMax = 2000;
 const conditionsOfCounters = ["queue", "place", "group"];
 
 /** Undefined when too many searches wait for their turn. */
@@ -75,7 +75,9 @@ async function countedGroups(
   const { queue, place, group } = filter;
   if (after === over) return { groups: [], scanned: 0, next: undefined };
   const start = after.startsWith(groupCursor) ? after.slice(groupCursor.length) : "";
-  const found = await store.failureCells(tenantId, { after: start, group, limit: cellsMax });
+  const hours = Array.from({ length: trendHours }, (_, back) => hourOf(trendEndMs) - back);
+  const wanted = { after: start, group, limit: totalsMax, hours };
+  const found = await store.failureCells(tenantId, wanted);
   if (found === undefined) return undefined;
   const cells = found.cells
     .map((cell) => ({
@@ -107,16 +109,20 @@ async function groupOf(
   const trend = new Array<number>(trendHours).fill(0);
   let [dead, failed] = [0, 0];
   for (const cell of cells) {
+    if (cell.hour !== allHours) {
+      const at = trendHours - 1 - (hourOf(trendEndMs) - cell.hour);
+      trend[at] = (trend[at] ?? 0) + cell.dead + cell.failed;
+      continue;
+    }
     dead += cell.dead;
     failed += cell.failed;
-    const count = cell.dead + cell.failed;
-    counts.set(cell.queue, (counts.get(cell.queue) ?? 0) + count);
-    const at = trendHours - 1 - (hourOf(trendEndMs) - cell.hour);
-    if (at >= 0 && at < trendHours) trend[at] = (trend[at] ?? 0) + count;
+    counts.set(cell.queue, cell.dead + cell.failed);
   }
   const cell = cells[0] as FailureCell;
-  const first = await endOfFailures(store, cell, { order: "oldest", isOneQueue });
-  const last = await endOfFailures(store, cell, { order: "newest", isOneQueue });
+  const [first, last] = await Promise.all([
+    endOfFailures(store, cell, { order: "oldest", isOneQueue }),
+    endOfFailures(store, cell, { order: "newest", isOneQueue }),
+  ]);
   if (first === undefined || last === undefined) return undefined;
   const queues = [...counts].sort(([, one], [, other]) => other - one).slice(0, queuesMax);
   return {

@@ -5,7 +5,7 @@
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";
 
-const formatVersion = 10;
+const formatVersion = 11;
 
 /** The kind of a store, as the configuration defines it. */
 export interface StoreKind {

@@ -24,7 +24,7 @@
  *   codeq/q/<queue>/<tenant>/failed/<id>
  *   codeq/failures/<tenant>/<group>/<queue>/<id>            a dead letter or failed task, by its failure group
  *   codeq/failure-times/<tenant>/<group>/<ms>/<id>          the same, by the time of its end
- *   codeq/failure-counts/<tenant>/<group>/<queue>/<hour>    how many of them, written with every flush
+ *   codeq/failure-counts/<tenant>/<hour>/<group>/<queue>    how many of them, written with every flush; hour 0 is all hours
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
  *   codeq/lane-counts/<queue>/<tenant>/<lane>               ready tasks of a lane by priority, written with every flush
  *   codeq/lanes/<queue>/<tenant>/<lane>                     what a lane has spent of its rate, and until when it is held
@@ -196,15 +196,15 @@ interface FailureCellName extends FailuresOfQueue {
 }
 
 export const allFailureCountsPrefix = "codeq/failure-counts/";
-/** The counters of a tenant, or of one group. */
-export const failureCountsPrefix = (tenant: TenantId, group = ""): string =>
-  `${allFailureCountsPrefix}${tenant || "_"}/${group === "" ? "" : `${group}/`}`;
+/** The counters of an hour, or of one group in that hour. */
+export const failureCountsPrefix = (tenant: TenantId, hour: number, group = ""): string =>
+  `${allFailureCountsPrefix}${tenant || "_"}/${sortable(hour)}/${group === "" ? "" : `${group}/`}`;
 export const failureCountsKey = ({ tenantId, group, queue, hour }: FailureCellName): string =>
-  `${failureCountsPrefix(tenantId, group)}${queue}/${sortable(hour)}`;
+  failureCountsPrefix(tenantId, hour, group) + queue;
 
 export function parseFailureCountsKey(key: string): FailureCellName {
   const parts = key.slice(allFailureCountsPrefix.length).split("/");
-  const [tenant = "", group = "", queue = "", hour = ""] = parts;
+  const [tenant = "", hour = "", group = "", queue = ""] = parts;
   const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
   return { tenantId, group, queue, hour: Number.parseInt(hour, 16) };
 }

@@ -18,6 +18,7 @@ import {
   Follower,
   type FollowerOptions,
   type Group,
+  type KvEntry,
   type KvRange,
   type Op,
   put,
@@ -63,7 +64,15 @@ import {
   removalsOfDelivery,
 } from "../records/delivery-record.ts";
 import { decodeEndpoint, type FailingEndpoint } from "../records/endpoint-record.ts";
-import { addCell, decodeCell, type FailureCell, isEmptyCell } from "../records/failure-counts.ts";
+import {
+  addCell,
+  allHours,
+  decodeCell,
+  type FailureCell,
+  type FoundCells,
+  isEmptyCell,
+  type WantedCells,
+} from "../records/failure-counts.ts";
 import { decodeIdempotency, encodeIdempotency } from "../records/idempotency-record.ts";
 import { decodeLimits, type NamedLaneLimits } from "../records/lane-policy.ts";
 import { decodeLane } from "../records/lane-record.ts";
@@ -653,22 +662,21 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Counters of failures of a tenant, complete groups in the order of their ids, at most about `limit` counters. With
-   * more groups, `next` is the last of these groups. Undefined when flushes kept getting in between.
+   * Counters of failures of a tenant: totals, complete groups in the order of their ids, at most about `limit` of them, and
+   * those of some hours for the same groups. With more groups, `next` is the last of these groups. Undefined when flushes
+   * kept getting in between.
    */
-  async failureCells(
-    tenantId: TenantId,
-    wanted: { readonly after: string; readonly group?: string | undefined; readonly limit: number },
-  ): Promise<{ readonly cells: FailureCell[]; readonly next: string | undefined } | undefined> {
+  async failureCells(tenantId: TenantId, wanted: WantedCells): Promise<FoundCells | undefined> {
     for (let tries = 0; tries < failureTriesMax; tries++) {
       const { flushedIndex } = this.#engine.stats();
       const changes = changeOfCounts(this.#engine.unflushed()).failures.cells;
       const { cells, next } = await this.#storedCells(tenantId, wanted);
       // A flush in between has moved changes from memory to the kv.
       if (this.#engine.stats().flushedIndex !== flushedIndex) continue;
-      const { group: only, after } = wanted;
-      const isWanted = ({ group }: FailureCell): boolean =>
-        only === undefined ? group > after && group <= (next ?? group) : group === only;
+      const { group: only, after, hours } = wanted;
+      const isWanted = ({ group, hour }: FailureCell): boolean =>
+        (hour === allHours || hours.includes(hour)) &&
+        (only === undefined ? group > after && group <= (next ?? group) : group === only);
       for (const [key, change] of changes) {
         if (change.tenantId !== tenantId || !isWanted(change)) continue;
         const stored = cells.get(key);
@@ -682,23 +690,34 @@ export class Store implements AsyncDisposable {
   /** As the last flush left them. */
   async #storedCells(
     tenantId: TenantId,
-    {
-      after,
-      group,
-      limit,
-    }: { readonly after: string; readonly group?: string | undefined; readonly limit: number },
+    { after, group, limit, hours }: WantedCells,
   ): Promise<{ readonly cells: Map<string, FailureCell>; readonly next: string | undefined }> {
-    const prefix = failureCountsPrefix(tenantId, group);
     const cells = new Map<string, FailureCell>();
-    let last: FailureCell | undefined;
-    const start = group === undefined && after !== "" ? endOf(`${prefix}${after}/`) : prefix;
-    for await (const [key, value] of scanAll(this.#engine, prefix, start)) {
+    let last: string | undefined;
+    let next: string | undefined;
+    const stored = (hour: number): AsyncGenerator<KvEntry> => {
+      const prefix = failureCountsPrefix(tenantId, hour, group);
+      const start = group === undefined && after !== "" ? endOf(`${prefix}${after}/`) : prefix;
+      return scanAll(this.#engine, prefix, start);
+    };
+    for await (const [key, value] of stored(allHours)) {
       const cell = decodeCell(key, value);
-      if (cells.size >= limit && cell.group !== last?.group) return { cells, next: last?.group };
+      if (cells.size >= limit && cell.group !== last) {
+        next = last;
+        break;
+      }
       cells.set(key, cell);
-      last = cell;
+      last = cell.group;
     }
-    return { cells, next: undefined };
+    const readHour = async (hour: number): Promise<void> => {
+      for await (const [key, value] of stored(hour)) {
+        const cell = decodeCell(key, value);
+        if (next !== undefined && cell.group > next) return;
+        cells.set(key, cell);
+      }
+    };
+    await Promise.all(hours.map(readHour));
+    return { cells, next };
   }
 
   /** The first or the last failure of a group by the time of its end. */
