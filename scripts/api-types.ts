@@ -1,6 +1,14 @@
 /** The types of answers for users of the client library, with comments, made from the shapes of the API. */
 import { client, errorCode, type Shape } from "../packages/protocol/src/api/index.ts";
 
+type ObjectShape = Shape & { readonly kind: "object" };
+type Fields = ObjectShape["fields"];
+
+interface Base {
+  readonly name: string;
+  readonly fields: Fields;
+}
+
 const exported = Object.entries(client);
 /** By the fields of objects, so that an object with another meaning keeps its name. */
 const names: ReadonlyMap<object, string> = new Map<object, string>([
@@ -18,9 +26,11 @@ export const apiTypesPath = "packages/client/src/api-types.ts";
 export function apiTypes(): string {
   const head =
     "/** Generated from packages/protocol/src/api by `npm run gen`; edit that instead. */\n";
-  const types = exported.map(
-    ([name, each]) => `/** ${each.about} */\nexport interface ${name} ${literalOf(each, "")}\n`,
-  );
+  const types = exported.map(([name, each]) => {
+    const base = baseOf(each);
+    const above = base === undefined ? "" : ` extends ${base.name}`;
+    return `/** ${each.about} */\nexport interface ${name}${above} ${literalOf(each, "", base)}\n`;
+  });
   return [head, ...types].join("\n");
 }
 
@@ -50,14 +60,30 @@ function typeOf(shape: Shape, indent: string): string {
       return `Readonly<Record<string, ${typeOf(shape.item, indent)}>>`;
     case "either":
       return shape.of.map((each) => typeOf(each, indent)).join(" | ");
-    case "object":
-      return literalOf(shape, indent);
+    case "object": {
+      const base = baseOf(shape);
+      const own = literalOf(shape, indent, base);
+      return base === undefined ? own : `${base.name} & ${own}`;
+    }
   }
 }
 
-function literalOf({ fields }: Shape & { readonly kind: "object" }, indent: string): string {
+/** An exported type whose fields are all in the object, if there is one; the one with the most fields. */
+function baseOf(shape: ObjectShape): Base | undefined {
+  const isPart = (fields: Fields) =>
+    Object.entries(fields).every(([field, each]) => shape.fields[field] === each);
+  const sizeOf = (fields: Fields) => Object.keys(fields).length;
+  return exported
+    .map(([name, { fields }]): Base => ({ name, fields }))
+    .filter(({ fields }) => sizeOf(fields) < sizeOf(shape.fields) && isPart(fields))
+    .sort((one, other) => sizeOf(other.fields) - sizeOf(one.fields))
+    .at(0);
+}
+
+function literalOf({ fields }: ObjectShape, indent: string, base?: Base): string {
   const inner = `${indent}  `;
-  const members = Object.entries(fields).map(([field, shape]) => {
+  const own = Object.entries(fields).filter(([field]) => base?.fields[field] === undefined);
+  const members = own.map(([field, shape]) => {
     const comment =
       shape.about === "" || nameOf(shape) !== undefined ? "" : `${inner}/** ${shape.about} */\n`;
     const mayMiss = shape.none !== undefined || shape.isOptional === true;

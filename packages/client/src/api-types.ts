@@ -403,12 +403,7 @@ export interface WebhookSecret {
 }
 
 /** A new secret, with its text. */
-export interface CreatedWebhookSecret {
-  readonly id: string;
-  readonly createdAt?: string | undefined;
-  readonly createdBy?: string | undefined;
-  /** When it ceases to sign. */
-  readonly validUntil?: string | undefined;
+export interface CreatedWebhookSecret extends WebhookSecret {
   /** The secret itself; it is not shown again. */
   readonly secret: string;
 }
@@ -621,91 +616,7 @@ export interface AdminResult {
 
 /** A task with its payload and, once it has ended, its result. */
 export interface InspectedTask {
-  readonly task: {
-    readonly id: string;
-    /** The name of the work. */
-    readonly command: string;
-    /** The payload as JSON text; lists leave out a long one. */
-    readonly payload?: string | undefined;
-    /** 0 if missing. */
-    readonly priority?: number | undefined;
-    readonly webhook?: string | undefined;
-    readonly traceParent?: string | undefined;
-    readonly traceState?: string | undefined;
-    /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
-    readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
-    readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "HELD_SET" | "INPROG_SET" | "DLQ_SET" | "NONE";
-    /** When the task becomes ready; only while it is delayed. */
-    readonly runAt?: string | undefined;
-    /** The worker that has the task, or that finished it. */
-    readonly workerId?: string | undefined;
-    /** When the lease ends, unless the worker extends it. */
-    readonly leaseUntil?: string | undefined;
-    /** Attempts that came back; 0 if missing. */
-    readonly attempts?: number | undefined;
-    /** Attempts before the task becomes a dead letter. */
-    readonly maxAttempts: number;
-    /** The last failure. */
-    readonly error?: string | undefined;
-    /** A name for the result, once the task has ended; `GET /tasks/:id/result` reads the result. It is not a key of the store. */
-    readonly resultKey?: string | undefined;
-    readonly tenantId?: string | undefined;
-    readonly createdAt: string;
-    readonly updatedAt: string;
-    /** The fencing token of this attempt. */
-    readonly leaseToken?: number | undefined;
-    /** The task that was replayed as this task. */
-    readonly replayOf?: string | undefined;
-    /** The last task that this task was replayed as. */
-    readonly replayedAs?: string | undefined;
-    /** How often the task was replayed. */
-    readonly replays?: number | undefined;
-    /** The tags of the task. */
-    readonly tags?: readonly string[] | undefined;
-    /** How long an attempt may take. */
-    readonly timeoutSeconds?: number | undefined;
-    /** How long the task may wait for a worker once it may be claimed. */
-    readonly ttlSeconds?: number | undefined;
-    /** When the task fails unless a worker has begun it. */
-    readonly startBy?: string | undefined;
-    /** The schedule that created the task. */
-    readonly scheduleId?: string | undefined;
-    /** There is one task at a time with this key in the queue. */
-    readonly uniqueKey?: string | undefined;
-    /** The lane of the task in its queue. */
-    readonly lane?: string | undefined;
-    /** Units of rates and fair shares that the task takes; 1 if missing. */
-    readonly cost?: number | undefined;
-    /** How often a later request with the unique key has changed the task. */
-    readonly replaced?: number | undefined;
-    /** When the first of the requests came. */
-    readonly replacedSince?: string | undefined;
-    /** The task waits for the end of the task with its unique key. */
-    readonly waitsForKey?: true | undefined;
-    /** The nominal instant that the task was created for. */
-    readonly scheduledFor?: string | undefined;
-    /** The batch that the task belongs to. */
-    readonly batchId?: string | undefined;
-    /** The task is the callback of the batch. */
-    readonly isBatchCallback?: true | undefined;
-    /** How the members ended; only of a callback that was released. */
-    readonly batchEnded?: {
-      readonly succeeded: number;
-      readonly failed: number;
-      readonly cancelled: number;
-    } | undefined;
-    /** Where the task is; `failed`: it ended without being a dead letter. */
-    readonly place: "ready" | "delayed" | "held" | "leased" | "dead" | "failed" | "cancelled" | "done";
-    /** The payload is too long for a list; get the task to see it. */
-    readonly payloadOmitted?: true | undefined;
-    readonly idempotencyKey?: string | undefined;
-    /** When the worker of a cancelled task loses the task. */
-    readonly cancelledUntil?: string | undefined;
-    /** When a delayed task becomes ready. */
-    readonly dueAt?: string | undefined;
-    readonly endedAt?: string | undefined;
-    /** When the task is deleted; missing for a dead letter that is kept forever. */
-    readonly expiresAt?: string | undefined;
+  readonly task: AdminTask & {
     /** The last 20 attempts and the one under way, the oldest first. */
     readonly attemptHistory?: readonly TaskAttempt[] | undefined;
     /** How many there were before. */
@@ -1027,17 +938,7 @@ export interface ApiKeyOptions {
 }
 
 /**  */
-export interface CreatedApiKey {
-  readonly id: string;
-  readonly name: string;
-  readonly tenantId: string;
-  readonly role: "none" | "viewer" | "admin" | "operator";
-  readonly scopes: readonly string[];
-  readonly eventTypes: readonly string[];
-  readonly createdAt: string;
-  readonly createdBy: string;
-  readonly expiresAt?: string | undefined;
-  readonly lastUsedAt?: string | undefined;
+export interface CreatedApiKey extends ApiKey {
   /** The key; it will not be shown again. */
   readonly token: string;
 }
@@ -1197,69 +1098,8 @@ export interface ScheduleBody {
 }
 
 /** A schedule as it is now. */
-export interface Schedule {
+export interface Schedule extends ScheduleBody {
   readonly id: string;
-  /** The name of the work. */
-  readonly command: string;
-  /** Any JSON value; `{}` by default. */
-  readonly payload?: unknown | undefined;
-  /** From 0 to 9; the highest is delivered first. */
-  readonly priority?: number | undefined;
-  /** The URL that gets the results. */
-  readonly webhook?: string | undefined;
-  /** Attempts before a task becomes a dead letter; 0 for what the queue says. */
-  readonly maxAttempts?: number | undefined;
-  /** How long an attempt may take; 0 for any time. */
-  readonly timeoutSeconds?: number | undefined;
-  /** How long a task may wait for a worker; 0 for any time. */
-  readonly ttlSeconds?: number | undefined;
-  /** Short labels of the tasks. */
-  readonly tags?: readonly string[] | undefined;
-  /** One task at a time for a key of the queue. An instant whose task another task stands in for is skipped. */
-  readonly unique?: {
-    /** What there is one task of, at a time, in the queue of the tenant. */
-    readonly key?: string | undefined;
-    /** Until when a task holds its key: `unfinished` (default) until it has ended, `waiting` until a worker begins it. */
-    readonly while?: string | undefined;
-    /** What a request does that meets the task of its key. `return` (default): the answer is that task. `refuse`: the request is refused. `replace` and `latest`: the waiting task gets the payload, the priority and the time of this request; while a worker runs the task, one more task waits for its end. `cancel`: like `latest`, and the task that runs is cancelled. */
-    readonly on?: string | undefined;
-    /** How long the key is held at least, such as `5m`, also when the task ends before. */
-    readonly for?: string | undefined;
-    /** How long later requests may put off the task, such as `1m`. */
-    readonly maxWait?: string | undefined;
-  } | undefined;
-  /** Limits, rates and fair shares apply to the tasks of the queue with the same lane. */
-  readonly lane?: string | undefined;
-  /** Units of rates and fair shares that each task takes; 0 for 1. */
-  readonly cost?: number | undefined;
-  /** Five fields (minute, hour, day, month, weekday), or six with seconds in front; or `@daily` and the like. */
-  readonly cron?: string | undefined;
-  /** Instead of `cron`: elapsed time such as `15m`, counted from 1970-01-01T00:00Z. */
-  readonly every?: string | undefined;
-  /** With `every`: how much later, such as `5m`. */
-  readonly offset?: string | undefined;
-  /** The IANA time zone of `cron` and `except`, such as `Europe/Paris`. */
-  readonly tz?: string | undefined;
-  /** Nothing fires before. */
-  readonly from?: string | undefined;
-  /** Nothing fires after. */
-  readonly until?: string | undefined;
-  /** Local dates such as `2026-12-25`, and cron expressions of local times, at which nothing fires. */
-  readonly except?: readonly string[] | undefined;
-  /** Tasks to create in all; 0 for any number. */
-  readonly times?: number | undefined;
-  /** While a task of the schedule has not ended: `skip` creates none, `one` lets one wait, `replace` cancels the running one, and `allow` creates another. */
-  readonly overlap?: "allow" | "skip" | "one" | "replace" | undefined;
-  /** With `replace`: seconds that the worker of a cancelled task gets to stop. */
-  readonly graceSeconds?: number | undefined;
-  /** After down time: `latest` creates the last task that was missed, `all` every one (at most 1,000), `none` no task that is more than a minute late. */
-  readonly catchUp?: "none" | "latest" | "all" | undefined;
-  /** How late a task may be created; by default 1h for `latest`. */
-  readonly within?: string | undefined;
-  /** Tasks are created up to so much later, always the same for the same schedule. */
-  readonly spread?: string | undefined;
-  /** Pause after so many failed tasks in a row; 0 for never. */
-  readonly pauseAfterFailures?: number | undefined;
   /** Grows with every change of what was put. */
   readonly version: number;
   readonly createdAt: string;
