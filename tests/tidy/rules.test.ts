@@ -187,6 +187,7 @@ test("wireFields: fields of the API are declared in the protocol only", () => {
   const command = "packages/cli/src/commands/queues/topics.ts";
   offends(wireFields, command, "const { version } = JSON.parse(text) as TopicFields;");
   offends(wireFields, command, "const { text } = await api.get(path);");
+  offends(wireFields, command, "const page = (await reply.json()) as Page;");
   passes(wireFields, command, 'const text = "api.get(path)";');
   passes(wireFields, "packages/cli/src/local/read-log-lines.ts", "JSON.parse(text) as Line;");
   offends(wireFields, `${server}/edge/http/topic-routes.ts`, "({ properties: {} })");

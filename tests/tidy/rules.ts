@@ -245,6 +245,7 @@ const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; wh
       "|(?<!function |async )\\b(ask|useAnswer)<[^(]*>\\(",
       "|\\bJSON\\.parse\\([^;\\n]*\\) as\\b",
       "|\\bapi\\.(get|post|put|patch|delete)\\(",
+      "|\\.json\\(\\)\\) as\\b",
     ),
     why: "calls the API or types an answer by hand; call the endpoint by its key",
   },
@@ -256,7 +257,7 @@ const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; wh
 ];
 /** JSON that is no answer of the API, and the code that sends requests and reads answers. */
 const otherJson =
-  /^packages\/(client\/src\/(http\/|payload\/json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed)\.ts)/;
+  /^packages\/(client\/src\/(http\/|payload\/json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed|session)\.ts)/;
 
 /** A field of the API is declared in packages/protocol/src/api, and nowhere else. */
 export const wireFields: Rule = ({ path, text }) => {

@@ -1,11 +1,12 @@
 /** The signed-in user. No script sees the token: the server keeps it in a cookie that scripts cannot read. */
 import type { WireOf } from "@codeq/protocol";
-import type { Session as Shape } from "@codeq/protocol/api";
+import type { Session as SessionShape, SignedOut } from "@codeq/protocol/api";
 import { connection, setCsrf, tenant } from "./api.ts";
 import { forgetAll } from "./query.ts";
 import { createStore, readKept } from "./store.ts";
 
-export type Session = WireOf<typeof Shape>;
+export type Session = WireOf<typeof SessionShape>;
+type Found = Session | WireOf<typeof SignedOut>;
 
 /** Undefined while loading; null when no user is signed in. */
 export const session = createStore<Session | null | undefined>(undefined);
@@ -35,9 +36,9 @@ async function send(init: RequestInit): Promise<Response> {
 export async function resume(): Promise<void> {
   try {
     const reply = await send({});
-    const body = (await reply.json()) as Session & { identityServer?: string };
-    identityServer.set(body.identityServer);
-    session.set(reply.ok ? begin(body) : null);
+    const body = (await reply.json()) as Found;
+    identityServer.set("error" in body ? body.identityServer : undefined);
+    session.set("error" in body ? null : begin(body));
   } catch {
     // The server is down; the banner says so.
     connection.set({ ...connection.get(), state: "offline" });
@@ -50,8 +51,8 @@ export async function signIn(token: string): Promise<string | undefined> {
   try {
     const headers = { authorization: `Bearer ${token.trim()}` };
     const reply = await send({ method: "POST", headers });
-    const body = (await reply.json()) as Session & { error: string };
-    if (!reply.ok) return refused(reply, body.error);
+    const body = (await reply.json()) as Found;
+    if ("error" in body) return refused(reply, body.error);
     session.set(begin(body));
     forgetAll();
     return undefined;

@@ -1,16 +1,11 @@
 /** The state of the server, its cluster, workers and tenants. */
-import type { ReplyOf } from "@codeq/protocol";
-import { ask, callOf } from "../api.ts";
+import type { ReplyOf, WireOf } from "@codeq/protocol";
+import type { Health as HealthShape } from "@codeq/protocol/api";
+import { ask, callOf, type Request } from "../api.ts";
 import { type Answer, useAnswer, useQuery } from "../query.ts";
 
-export interface Health {
-  readonly status: string;
-  readonly storage: string;
-  readonly durability: string;
-  readonly shards?: readonly string[];
-}
-
-export const healthCall = { path: "/healthz" } as const;
+export type Health = WireOf<typeof HealthShape>;
+export const healthCall: Request<Health> = { path: "/healthz" };
 
 export function useHealth(): Answer<Health> {
   return useAnswer("health", healthCall);

@@ -96,7 +96,7 @@ export {
 } from "../contract/shape.ts";
 export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./access/api-keys.ts";
 export { AuditRecord } from "./access/audit.ts";
-export { Session } from "./access/sessions.ts";
+export { Session, SignedOut } from "./access/sessions.ts";
 export { BulkOutcome } from "./failures/dead-letters.ts";
 export { Job } from "./failures/jobs.ts";
 export { EventSummary, ScheduleEvent, TaskEvent } from "./notifications/events.ts";

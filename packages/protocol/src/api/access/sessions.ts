@@ -20,3 +20,12 @@ export const Session = object(
   },
   { name: "Session" },
 );
+
+/** The answer when no user is signed in. */
+export const SignedOut = object(
+  {
+    error: text(),
+    identityServer: text("Host of the identity server for single sign-on.", { isOptional: true }),
+  },
+  { name: "SignedOut" },
+);
