@@ -46,13 +46,13 @@ const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: R
     plant: (broker) => {
       lanesOf(broker).writesOf = () => [];
     },
-    finding: /spent \d+ of|while it was held|no timer/,
+    finding: /units that it did not have|while it was held|no timer/,
   },
   "a settled task is not settled": {
     plant: (broker) => {
       lanesOf(broker).settle = () => {};
     },
-    finding: /spent|should be able|timer/,
+    finding: /units that it did not have|should be able|timer|the explanation/,
   },
   "a task whose lane is held loses its turn": {
     plant: (broker) => {
@@ -72,6 +72,48 @@ const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: R
       broker.queues.lanes.wait = () => {};
     },
     finding: /no timer|should be able/,
+  },
+  "nothing looks again when another task is next for the rate of a queue": {
+    plant: (broker) => {
+      for (const queue of broker.queues.all()) broker.queues.lanesOf(queue).recheck = () => {};
+    },
+    finding: /should be able|a claim waits|no timer/,
+  },
+  "another rate forgets what was spent": {
+    plant: (broker) => {
+      for (const { allowance } of lanesOf(broker).all()) allowance.unitMs = 0;
+      const lanes = lanesOf(broker);
+      const setPolicy = lanes.setPolicy.bind(lanes);
+      lanes.setPolicy = (...policy) => {
+        for (const { allowance } of lanes.all()) allowance.wholeMs = 0;
+        setPolicy(...policy);
+      };
+    },
+    finding: /units that it did not have|should be able|no timer/,
+  },
+  "a task that was not sent costs what it would have cost": {
+    plant: (broker) => {
+      const { release } = broker;
+      broker.release = (of) => {
+        const lanes = lanesOf(broker);
+        const { settle } = lanes;
+        lanes.settle = () => {};
+        release.call(broker, of);
+        lanes.settle = settle;
+      };
+    },
+    finding: /should be able|no timer|the explanation/,
+  },
+  "a moved task takes the slot of its lane with it": {
+    plant: (broker) => {
+      const lanes = lanesOf(broker);
+      const { depart } = lanes;
+      lanes.depart = (name, priority, seq) => {
+        depart.call(lanes, name, priority, seq);
+        lanes.lane(name).leased += 1;
+      };
+    },
+    finding: /counts \d+ leases/,
   },
   "an explanation does not know the limit": {
     plant: (broker) => {

@@ -597,7 +597,9 @@ export class ShardBroker implements Broker {
     const retention = this.#retentionOf(task);
     const at = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
     const outcome = release(task, of.owner, at);
-    if (outcome.ok) this.#apply([changeOf(task, outcome.value, "released")]);
+    if (!outcome.ok) return;
+    this.#settle(task, 0);
+    this.#apply([changeOf(task, outcome.value, "released")]);
   }
 
   submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
@@ -911,9 +913,9 @@ export class ShardBroker implements Broker {
     this.store.assertWritable();
     const queue = this.queues.queue(of.tenantId, of.name);
     const kept = limits === undefined || areEmpty(limits) ? undefined : limits;
-    const { done } = this.store.commitRecords([writeOfLimits(of, kept)]);
     // Takes effect now, like every decision; when a full disk undoes it, memory is rebuilt.
-    this.queues.lanesOf(queue).setLimits(of.lane, kept);
+    const counted = this.queues.lanesOf(queue).setLimits(of.lane, kept);
+    const { done } = this.store.commitRecords([writeOfLimits(of, kept), ...counted]);
     this.#index.onMoved?.(queue);
     this.claims.serve(queue);
     await done;
@@ -1369,9 +1371,7 @@ export class ShardBroker implements Broker {
   /** A ready task has left its place: the next task of its lane, or of its queue, may cost less. */
   #serveNext(task: Task): void {
     const from = this.#index.queueOf(task);
-    if (from.lanes === undefined) return;
-    from.lanes.reopen();
-    this.claims.serve(from);
+    if (from.lanes !== undefined) this.claims.serve(from);
   }
 
   /** Resolves when the changes are durable. */

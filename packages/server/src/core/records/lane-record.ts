@@ -10,19 +10,21 @@ import { parseRecord } from "../store/row-of.ts";
 import type { RecordWrite } from "../store/store.ts";
 
 /** Moments on the monotonic clock. */
-interface Moments {
+export interface Moments {
   readonly wholeMs: number;
+  /** How long a unit takes by the rate that the moment was counted with. */
+  readonly unitMs: number;
   readonly heldMs: number;
 }
 
 export function writeOfLane(
   of: LaneName,
-  { wholeMs, heldMs }: Moments,
+  { wholeMs, unitMs, heldMs }: Moments,
   clock: Pick<Clock, "nowMs" | "monotonicMs">,
 ): RecordWrite {
   const nowMs = clock.monotonicMs();
   const ahead = (ms: number): number => Math.max(0, Math.ceil((ms - nowMs) * 1000) / 1000);
-  const row = [ahead(wholeMs), ahead(heldMs), clock.nowMs()];
+  const row = [ahead(wholeMs), unitMs, ahead(heldMs), clock.nowMs()];
   return put(laneKey(of), JSON.stringify(row));
 }
 
@@ -36,9 +38,9 @@ export function decodeLane(
   clock: Pick<Clock, "nowMs" | "monotonicMs">,
 ): Moments | undefined {
   const row = parseRecord(text);
-  if (!Array.isArray(row) || row.length !== 3 || !row.every(Number.isFinite)) return undefined;
-  const [wholeMs, heldMs, atMs] = row as [number, number, number];
+  if (!Array.isArray(row) || row.length !== 4 || !row.every(Number.isFinite)) return undefined;
+  const [wholeMs, unitMs, heldMs, atMs] = row as [number, number, number, number];
   const passedMs = Math.max(0, clock.nowMs() - atMs);
   const nowMs = clock.monotonicMs();
-  return { wholeMs: nowMs + wholeMs - passedMs, heldMs: nowMs + heldMs - passedMs };
+  return { wholeMs: nowMs + wholeMs - passedMs, unitMs, heldMs: nowMs + heldMs - passedMs };
 }

@@ -24,7 +24,7 @@ async function setup(stored?: string): Promise<Setup> {
 test("the first start writes down what every later one finds", async () => {
   const { world, start } = await setup();
   await start(4);
-  assert.equal(textOf(world.contents, formatKey), '{"version":10,"shards":4}');
+  assert.equal(textOf(world.contents, formatKey), '{"version":11,"shards":4}');
   await start(4);
 });
 
@@ -54,7 +54,7 @@ test("data of another version is refused as it is, and says what to start", asyn
     const stored = `{"version":${version},"shards":1}`;
     const { world, start } = await setup(stored);
     const message = new RegExp(
-      `version ${version}.*reads 10.*version of codeQ that wrote the data`,
+      `version ${version}.*reads 11.*version of codeQ that wrote the data`,
       "s",
     );
     await assert.rejects(start(1), { code: "format", message });

@@ -75,7 +75,7 @@ import {
 } from "../records/failure-counts.ts";
 import { decodeIdempotency, encodeIdempotency } from "../records/idempotency-record.ts";
 import { decodeLimits, type NamedLaneLimits } from "../records/lane-policy.ts";
-import { decodeLane } from "../records/lane-record.ts";
+import { decodeLane, type Moments as LaneMoments } from "../records/lane-record.ts";
 import { decodePause, type QueuePause } from "../records/pause-record.ts";
 import {
   decodeSchedule,
@@ -733,7 +733,7 @@ export class Store implements AsyncDisposable {
   /** What lanes have spent and until when they are held, by the clock; of the whole queue with an empty lane. */
   async *laneRecords(
     clock: Parameters<typeof decodeLane>[1],
-  ): AsyncGenerator<LaneName & { readonly wholeMs: number; readonly heldMs: number }> {
+  ): AsyncGenerator<LaneName & LaneMoments> {
     for await (const [key, value] of this.#scan(lanesPrefix)) {
       const moments = decodeLane(value.toString("latin1"), clock);
       if (moments === undefined) this.#quarantine(key);

@@ -18,10 +18,24 @@ import type { LaneWindow } from "./lane-window.ts";
 export class Allowance {
   /** When the whole burst may be spent again. */
   wholeMs = 0;
+  /** How long a unit takes by the rate that this was counted with; 0 while there was none. */
+  unitMs = 0;
   heldMs = 0;
   /** Whether the record of it is out of date. */
   isChanged = false;
   hasRecord = false;
+
+  /** Another rate applies: as many units are missing as before. */
+  adopt(rate: Rate | undefined, nowMs: number): void {
+    if (rate === undefined) return;
+    const unitMs = rate.perMs / rate.units;
+    if (unitMs === this.unitMs) return;
+    if (this.unitMs > 0 && this.wholeMs > nowMs) {
+      this.wholeMs = nowMs + ((this.wholeMs - nowMs) * unitMs) / this.unitMs;
+      this.isChanged = true;
+    }
+    this.unitMs = unitMs;
+  }
 
   /** When a task of this cost may be claimed. */
   openMs(rate: Rate | undefined, cost: number): number {

@@ -1,6 +1,7 @@
 /** Lanes through a broker: limits, rates, shares and order, and what is left of them after a restart. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Task } from "@codeq/queue";
 import { settle } from "../../../../../simulated/src/index.ts";
 import {
   acme,
@@ -149,6 +150,100 @@ for (const policy of ["lanes", "queue"] as const) {
     });
   }
 }
+
+/** The next task is too expensive for the rate of the queue now, and a claim waits for it. */
+async function waitForRate(): Promise<{
+  broker: ShardBroker;
+  holder: Task;
+  waiting: ReturnType<typeof claim>;
+}> {
+  const { world, broker } = await setup({ rate: { units: 60, per: "1m", burst: 5 } });
+  const holder = await enqueue(broker, { lane: "a", priority: 5, cost: 5 });
+  await enqueue(broker, { lane: "a", priority: 5, cost: 5 });
+  assert.equal(await lanesOf(broker, 1), "a");
+  await world.clock.advance(1000);
+  const waiting = claim(broker, { waitMs: 60_000 });
+  assert.equal(await standing(waiting), "pending");
+  return { broker, holder, waiting };
+}
+
+for (const lane of ["", "b"]) {
+  test(`a claim that waits for the rate of a queue gets a cheaper task that comes first (lane "${lane}")`, async () => {
+    const { broker, waiting } = await waitForRate();
+    await enqueue(broker, { lane, priority: 1 });
+    assert.equal(await standing(waiting), "pending");
+    const cheap = await enqueue(broker, { lane, priority: 9 });
+    assert.equal(await standing(waiting), "done");
+    assert.equal((await waiting)[0]?.task.id, cheap.id);
+  });
+}
+
+test("a claim that waits for the rate of a queue gets a task of another lane when the next lane is paused", async () => {
+  const { broker, waiting } = await waitForRate();
+  const cheap = await enqueue(broker, { lane: "b" });
+  const pause = { by: "ann", reason: "", atMs: 1 };
+  await broker.setLane({ ...of, lane: "a" }, { ...noLaneLimits, pause });
+  assert.equal(await standing(waiting), "done");
+  assert.equal((await waiting)[0]?.task.id, cheap.id);
+});
+
+test("a claim that waits for the rate of a queue gets a task of another lane when the next lane is held", async () => {
+  const { broker, holder, waiting } = await waitForRate();
+  const cheap = await enqueue(broker, { lane: "b" });
+  await nack(broker, owned(holder), { delaySeconds: 0, reason: "", holdMs: 90_000 }).done;
+  assert.equal(await standing(waiting), "done");
+  assert.equal((await waiting)[0]?.task.id, cheap.id);
+});
+
+test("an explanation names the moment for which the queue of a task waits", async () => {
+  const { broker } = await waitForRate();
+  const cheap = await enqueue(broker, { lane: "b" });
+  const explained = await broker.explain({ tenantId: acme, id: cheap.id });
+  assert.equal(explained?.obstacle?.rule, "topic_rate");
+});
+
+test("units that a lane has spent count by the rate that it gets", async () => {
+  const slow = { units: 1, per: "24h", burst: 1 };
+  const { world, broker } = await setup({ lanes: { concurrency: 0, rate: slow } });
+  await fill(broker, "aab");
+  assert.equal(await lanesOf(broker, 9), "ab");
+  const waiting = claim(broker, { waitMs: 60_000 });
+  const quick = { units: 60, per: "1m", burst: 1 };
+  await broker.putTopic(of, { ...plain, lanes: { concurrency: 0, rate: quick } });
+  assert.equal(await standing(waiting), "pending");
+  await world.clock.advance(1000);
+  broker.wakeLanes(10);
+  assert.equal(await standing(waiting), "done");
+  await fill(broker, "b");
+  await broker.setLane({ ...of, lane: "b" }, { ...noLaneLimits, rate: slow });
+  assert.equal(await lanesOf(await world.kill(), 9), "b");
+});
+
+test("a lane keeps what it has spent when its rate changes and the server restarts", async () => {
+  const slow = { units: 1, per: "1h", burst: 100 };
+  const quick = { units: 100, per: "1s", burst: 100 };
+  const { world, broker } = await setup({ lanes: { concurrency: 0, rate: quick } });
+  await enqueue(broker, { lane: "a", cost: 100 });
+  await enqueue(broker, { lane: "a" });
+  assert.equal(await lanesOf(broker, 9), "a");
+  await broker.setLane({ ...of, lane: "a" }, { ...noLaneLimits, rate: slow });
+  const next = await world.kill();
+  await world.clock.advance(3_599_000);
+  next.wakeLanes(10);
+  assert.equal(await lanesOf(next, 9), "");
+  await world.clock.advance(1000);
+  next.wakeLanes(10);
+  assert.equal(await lanesOf(next, 9), "a");
+});
+
+test("a task that could not be sent to its worker gives its units back", async () => {
+  const rate = { units: 1, per: "1h", burst: 1 };
+  const { broker } = await setup({ lanes: { concurrency: 0, rate } });
+  const { id, tenantId } = await enqueue(broker, { lane: "a" });
+  assert.equal(await lanesOf(broker, 9), "a");
+  broker.release(owned({ id, tenantId }));
+  assert.equal(await lanesOf(broker, 9), "a");
+});
 
 test("what a lane has spent of its rate survives a crash", async () => {
   const rate = { units: 60, per: "1m", burst: 2 };

@@ -9,7 +9,7 @@ import {
   type LanePolicy,
   policyOf,
 } from "../../records/lane-policy.ts";
-import { removalOfLane, writeOfLane } from "../../records/lane-record.ts";
+import { type Moments, removalOfLane, writeOfLane } from "../../records/lane-record.ts";
 import type { LaneLook, LaneObstacle } from "../../search/explained.ts";
 import type { RecordWrite } from "../../store/store.ts";
 import { timeOfId } from "../../task-ids.ts";
@@ -57,12 +57,14 @@ export class QueueLanes {
   readonly #limits: Map<string, LaneLimits> = new Map();
   #policy: LanePolicy = anyPolicy;
   #withTasks = 0;
+  /** The sequence number of the task that the rate of the queue does not allow yet. */
+  #waitsForSeq: number | undefined;
 
   constructor(queue: QueueState, shard: ShardLanes) {
     this.queue = queue;
     this.whole = new QueueRate(queue);
     this.#shard = shard;
-    shard.join(this);
+    shard.isUnused = false;
   }
 
   get size(): number {
@@ -91,21 +93,26 @@ export class QueueLanes {
   setPolicy(policy: LanePolicy, rate: Rate | undefined): void {
     this.#policy = policy;
     this.whole.rate = rate;
-    this.#shard.stop(this.whole);
-    this.queue.isWaiting = false;
+    this.whole.allowance.adopt(rate, this.#nowMs);
+    this.reopen();
     for (const lane of this.#lanes.values()) this.#adopt(lane);
   }
 
-  /** What an administrator gives to one lane; undefined for what the topic says. */
-  setLimits(name: string, limits: LaneLimits | undefined): void {
+  /** What an administrator gives to one lane; undefined for what the topic says. Answers what has to be written. */
+  setLimits(name: string, limits: LaneLimits | undefined): readonly RecordWrite[] {
     if (limits === undefined) this.#limits.delete(name);
     else this.#limits.set(name, limits);
     const lane = this.#lanes.get(name);
-    if (lane !== undefined) this.#adopt(lane);
+    if (lane === undefined) return noWrites;
+    this.#adopt(lane);
+    const writes: RecordWrite[] = [];
+    this.#addWrite(writes, name, lane.allowance);
+    return writes;
   }
 
   #adopt(lane: Lane): void {
     lane.policy = policyOf(this.#policy, this.#limits.get(lane.name));
+    lane.allowance.adopt(lane.policy.rate, this.#nowMs);
     this.offer(lane);
   }
 
@@ -122,6 +129,7 @@ export class QueueLanes {
     if (known !== undefined) return known;
     this.#shard.added();
     const lane = new Lane(name, this.queue, policyOf(this.#policy, this.#limits.get(name)));
+    lane.allowance.adopt(lane.policy.rate, this.#nowMs);
     this.#lanes.set(name, lane);
     return lane;
   }
@@ -181,9 +189,11 @@ export class QueueLanes {
   }
 
   /** What the lane, or the queue, has spent, and until when it is held. */
-  recoverMoments(name: string, moments: Pick<Allowance, "wholeMs" | "heldMs">): void {
-    const { allowance } = name === "" ? this.whole : this.lane(name);
+  recoverMoments(name: string, moments: Moments): void {
+    const lane = name === "" ? undefined : this.lane(name);
+    const { allowance } = lane ?? this.whole;
     Object.assign(allowance, moments, { hasRecord: true });
+    allowance.adopt(lane === undefined ? this.whole.rate : lane.policy.rate, this.#nowMs);
   }
 
   offerAll(): void {
@@ -210,7 +220,7 @@ export class QueueLanes {
     let openMs = 0;
     if (top !== undefined && policy.pause === undefined && !lane.isAtLimit) {
       openMs = allowance.openMs(policy.rate, top.headCost);
-      if (openMs <= this.#shard.clock.monotonicMs()) next = top;
+      if (openMs <= this.#nowMs) next = top;
     }
     if (next === undefined && openMs > 0) this.#shard.wait(lane, openMs);
     else if (lane.heapIndex >= 0) this.#shard.stop(lane);
@@ -225,6 +235,7 @@ export class QueueLanes {
       this.#report(next?.priority);
     }
     this.queue.headChanged();
+    this.recheck();
   }
 
   #report(priority: number | undefined): void {
@@ -249,12 +260,13 @@ export class QueueLanes {
     return this.#order(priority).unread(max);
   }
 
-  /** Whether the rate of the queue allows a task of this cost now; otherwise the queue waits. */
+  /** Whether the rate of the queue allows its next task now; otherwise the queue waits. */
   mayTake(cost: number): boolean {
     const { allowance, rate } = this.whole;
     const openMs = allowance.openMs(rate, cost);
-    if (openMs <= this.#shard.clock.monotonicMs()) return true;
+    if (openMs <= this.#nowMs) return true;
     this.queue.isWaiting = true;
+    this.#waitsForSeq = this.queue.nextSeq;
     this.#shard.wait(this.whole, openMs);
     return false;
   }
@@ -268,7 +280,7 @@ export class QueueLanes {
     lane.offered = undefined;
     this.#report(window.priority);
     lane.reserved += 1;
-    const nowMs = this.#shard.clock.monotonicMs();
+    const nowMs = this.#nowMs;
     lane.allowance.spend(lane.policy.rate, cost, nowMs);
     lane.recent.add(cost, nowMs);
     this.whole.recent.add(cost, nowMs);
@@ -287,13 +299,13 @@ export class QueueLanes {
   takePlain(priority: number, cost: number): boolean {
     if (!this.mayTake(cost)) return false;
     this.#orders[priority]?.servedPlain(cost);
-    this.whole.allowance.spend(this.whole.rate, cost, this.#shard.clock.monotonicMs());
+    this.whole.allowance.spend(this.whole.rate, cost, this.#nowMs);
     return true;
   }
 
   /** The worker of a task says how many units it took. */
   settle(task: Task, used: number): void {
-    const of = { cost: task.lane?.cost ?? 1, used, nowMs: this.#shard.clock.monotonicMs() };
+    const of = { cost: task.lane?.cost ?? 1, used, nowMs: this.#nowMs };
     this.whole.allowance.settle(this.whole.rate, of);
     if (this.whole.heapIndex >= 0) this.reopen();
     const lane = this.#lanes.get(laneOf(task));
@@ -308,9 +320,18 @@ export class QueueLanes {
     this.queue.isWaiting = false;
   }
 
+  /** The same if the queue waits, and another task is next now. */
+  recheck(): void {
+    if (this.queue.isWaiting && this.queue.nextSeq !== this.#waitsForSeq) this.reopen();
+  }
+
+  get #nowMs(): number {
+    return this.#shard.clock.monotonicMs();
+  }
+
   hold(name: string, ms: number): void {
     const lane = this.lane(name);
-    lane.allowance.hold(this.#shard.clock.monotonicMs() + ms);
+    lane.allowance.hold(this.#nowMs + ms);
     this.offer(lane);
   }
 
@@ -338,7 +359,7 @@ export class QueueLanes {
 
   /** Forgets lanes that do not matter any more, with their records. */
   sweep(): void {
-    const nowMs = this.#shard.clock.monotonicMs();
+    const nowMs = this.#nowMs;
     let removals: RecordWrite[] = [];
     for (const lane of this.#lanes.values()) {
       if (!this.#isOver(lane, nowMs)) continue;
@@ -366,7 +387,7 @@ export class QueueLanes {
 
   /** Nothing would be lost with it. */
   get isIdle(): boolean {
-    const nowMs = this.#shard.clock.monotonicMs();
+    const nowMs = this.#nowMs;
     if (this.#limits.size > 0 || !this.whole.allowance.isOver(nowMs)) return false;
     this.sweep();
     return this.size === 0;
@@ -385,8 +406,10 @@ export class QueueLanes {
         return { rule: allowance.heldMs >= openMs ? "lane_held" : "lane_rate", nextMs };
       }
     }
-    const { allowance, rate } = this.whole;
-    const nextMs = this.#laterWallMs(allowance.openMs(rate, costOf(task)));
+    const { allowance, rate, heapIndex, dueMs } = this.whole;
+    const openMs = allowance.openMs(rate, costOf(task));
+    // The queue may wait for a task that comes first and costs more.
+    const nextMs = this.#laterWallMs(heapIndex < 0 ? openMs : Math.max(openMs, dueMs));
     return nextMs === undefined ? undefined : { rule: "topic_rate", nextMs };
   }
 
@@ -403,7 +426,7 @@ export class QueueLanes {
     const { rate, concurrency, weight, pause } = policy;
     const { allowance = new Allowance(), top, ready = 0, leased = 0, recent } = lane ?? {};
     const head = top?.head;
-    const nowMs = this.#shard.clock.monotonicMs();
+    const nowMs = this.#nowMs;
     return {
       lane: name,
       ready,
@@ -435,7 +458,7 @@ export class QueueLanes {
   }
 
   *#listed(): Generator<string> {
-    const nowMs = this.#shard.clock.monotonicMs();
+    const nowMs = this.#nowMs;
     yield* this.#limits.keys();
     for (const { name, ready, leased, allowance } of this.#lanes.values()) {
       const isBusy = ready > 0 || leased > 0 || !allowance.isOver(nowMs);
@@ -447,7 +470,7 @@ export class QueueLanes {
   get totals(): { readonly total: number; readonly recentUnits: number } {
     let total = 0;
     for (const _ of this.#listed()) total += 1;
-    return { total, recentUnits: this.whole.recent.at(this.#shard.clock.monotonicMs()) };
+    return { total, recentUnits: this.whole.recent.at(this.#nowMs) };
   }
 
   /** The next tasks of the lanes that have been there longest. */

@@ -6,7 +6,6 @@ import type { QueueState } from "../queues/queue-state.ts";
 import type { Timed } from "./lane.ts";
 import { LaneEntries } from "./lane-entries.ts";
 import type { LaneWindow } from "./lane-window.ts";
-import type { QueueLanes } from "./queue-lanes.ts";
 
 /** Tasks of lanes in memory; 32 bytes each. */
 const entriesMax = 1_048_576;
@@ -22,14 +21,17 @@ export class ShardLanes {
   /** Writes the removal of records. */
   forget: (removals: readonly RecordWrite[]) => void = () => {};
   entries: LaneEntries = new LaneEntries();
+  /** No queue had lanes or a rate yet. */
+  isUnused = true;
   readonly clock: Clock;
-  readonly #queues: Set<QueueLanes> = new Set();
+  readonly #queues: () => Iterable<QueueState>;
   #timers: IndexedHeap<Timed> = new IndexedHeap();
   #lanes = 0;
   #sweepAt = lanesMin;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, queues: () => Iterable<QueueState>) {
     this.clock = clock;
+    this.#queues = queues;
   }
 
   /** How many lanes are in memory. */
@@ -37,20 +39,11 @@ export class ShardLanes {
     return this.#lanes;
   }
 
-  /** No queue has lanes. */
-  get isUnused(): boolean {
-    return this.#queues.size === 0;
-  }
-
-  join(lanes: QueueLanes): void {
-    this.#queues.add(lanes);
-  }
-
   /** A lane was made. */
   added(): void {
     this.#lanes += 1;
     if (this.#lanes < this.#sweepAt) return;
-    for (const queue of this.#queues) queue.sweep();
+    for (const { lanes } of this.#queues()) lanes?.sweep();
     this.#sweepAt = Math.max(lanesMin, this.#lanes * 2);
   }
 
@@ -96,7 +89,7 @@ export class ShardLanes {
 
   clear(): void {
     this.entries = new LaneEntries();
-    this.#queues.clear();
+    this.isUnused = true;
     this.#timers = new IndexedHeap();
     this.#lanes = 0;
     this.#sweepAt = lanesMin;

@@ -177,16 +177,16 @@ export class MemoryIndex {
     }
   }
 
-  /** After the leases are counted: what lanes have spent, and what administrators gave to them. */
+  /** After the leases are counted: what administrators gave to lanes, and what lanes have spent. */
   async #readLanes(store: Store): Promise<void> {
     const { queues } = this;
+    for await (const { tenantId, name, lane, limits } of store.laneLimits()) {
+      queues.lanesOf(queues.queue(tenantId, name)).setLimits(lane, limits);
+    }
     for await (const { tenantId, name, lane, ...moments } of store.laneRecords(
       queues.lanes.clock,
     )) {
       queues.lanesOf(queues.queue(tenantId, name)).recoverMoments(lane, moments);
-    }
-    for await (const { tenantId, name, lane, limits } of store.laneLimits()) {
-      queues.lanesOf(queues.queue(tenantId, name)).setLimits(lane, limits);
     }
     for (const queue of queues.all()) queue.lanes?.offerAll();
   }

@@ -135,6 +135,12 @@ export class QueueState implements WaitingQueue, Rankable<QueueState> {
     return 31 - Math.clz32((this.#readyBits | this.#laneBits) & this.#claimable);
   }
 
+  /** The next task, whether or not it may be claimed now; undefined when it has to be read. */
+  get nextSeq(): number | undefined {
+    const priority = 31 - Math.clz32(this.#readyBits | this.#laneBits);
+    return priority < 0 ? undefined : this.headSeq(priority);
+  }
+
   /** Highest priority first, then the oldest task. */
   get rank(): number | undefined {
     const { topPriority } = this;
@@ -305,7 +311,7 @@ export class Queues extends QueueMap<QueueState, TenantState> {
       queue: (name, tenantId, tenant) => new QueueState(flows.of(tenantId, name), tenant),
     });
     this.flows = flows;
-    this.lanes = new ShardLanes(clock);
+    this.lanes = new ShardLanes(clock, () => this.all());
   }
 
   /** The lanes of a queue, made when they are missing. */
@@ -332,12 +338,14 @@ export class Queues extends QueueMap<QueueState, TenantState> {
     const hasRoom = this.windowEntries < allWindowsEntriesMax;
     if (queue.window(priority).arrive(number, id, hasRoom)) this.windowEntries += 1;
     queue.addReady(priority, 1);
+    queue.lanes?.recheck();
   }
 
   /** Removes a task that is not ready any more without having been claimed. */
   depart(queue: QueueState, priority: number, seq: number): void {
     if (queue.window(priority).leave(seq)) this.windowEntries -= 1;
     queue.addReady(priority, -1);
+    queue.lanes?.recheck();
   }
 
   /** Takes the oldest task of the window; the caller updates the count. */
