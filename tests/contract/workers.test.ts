@@ -51,7 +51,7 @@ test(
   },
 );
 
-const newStream = { client: "curl/8", tellCancelled: () => {} };
+const newStream = { client: "curl/8", sendCancelled: () => {} };
 
 test("a worker is there while it has a stream, and each stream counts", async (t) => {
   const server = await setup(t);

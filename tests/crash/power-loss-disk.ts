@@ -19,7 +19,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { type Disk, type DiskDone, type DiskFile, NodeDisk } from "@codeq/engine";
-import { type SimRandom, settle, tellEnd } from "@codeq/simulated";
+import { callBack, type SimRandom, settle } from "@codeq/simulated";
 
 interface UnsyncedWrite {
   readonly position: number;
@@ -311,11 +311,11 @@ class PowerLossFile implements DiskFile {
   }
 
   writeThen(bytes: Uint8Array, position: number, done: DiskDone): void {
-    tellEnd(this.write(bytes, position), done);
+    callBack(this.write(bytes, position), done);
   }
 
   syncThen(done: DiskDone): void {
-    tellEnd(this.sync(), done);
+    callBack(this.sync(), done);
   }
 
   close(): Promise<void> {

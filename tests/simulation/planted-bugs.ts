@@ -693,7 +693,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       core: (core) =>
         onCommit(core, (change) => {
           const events = change.because === "created" ? eventsOf(change) : [];
-          for (const event of events) core.feed.tell(event);
+          for (const event of events) core.feed.publish(event);
           return change;
         }),
     },
@@ -729,9 +729,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "a claim is told behind what followed from it",
     plants: {
       core: (core) => {
-        const tell = core.feed.tell.bind(core.feed);
+        const tell = core.feed.publish.bind(core.feed);
         const claims: Parameters<typeof tell>[0][] = [];
-        core.feed.tell = (event) => {
+        core.feed.publish = (event) => {
           if (event.event === "claimed") claims.push(event);
           else for (const each of [event, ...claims.splice(0)]) tell(each);
         };

@@ -38,6 +38,8 @@ const storyWords: readonly [word: RegExp, instead: string][] = [
   [/\bstrangers?\b/i, '"unauthenticated client"'],
   [/\bvouch/i, '"authenticate", or what is shown'],
   [/\bfarewell/i, '"last message"'],
+  [/\bconversations?\b/i, '"connection", "channel" or "session"'],
+  [/\b(?:waits?|stands?|next) in line\b/i, '"waits", or "next in the queue"'],
 ];
 
 /** Pages that users read; STYLE.md quotes the phrases, and records and the changelog are history. */
@@ -47,7 +49,7 @@ const clientLibrary = /^packages\/client\/src\//;
 const packages = /^packages\/[^/]+\/src\//;
 /** Folders whose comments have neither; add a folder here when its comments are plain. */
 const plainFolders =
-  /^packages\/(?:cli|client|console|engine|protocol|queue|server|simulated)\/src\/(?!start\/cluster\/)/;
+  /^packages\/(?:cli|client|console|engine|protocol|queue|server|simulated)\/src\//;
 
 export const plainWords: Rule = ({ path, text }) => {
   const comments = plainFolders.test(path) && !isTest(path) ? commentsOf(text) : "";

@@ -24,11 +24,11 @@ export async function runCli(argv: readonly string[], host: Host): Promise<numbe
     }
     return (await parsed.row.run(new Call(host, parsed, commandTable))) ?? exitCodes.ok.code;
   } catch (error) {
-    return tell(argv, host, error);
+    return printError(argv, host, error);
   }
 }
 
-function tell(argv: readonly string[], host: Host, error: unknown): number {
+function printError(argv: readonly string[], host: Host, error: unknown): number {
   const end = argv.indexOf("--");
   const own = end < 0 ? argv : argv.slice(0, end);
   const known = error instanceof CliError ? error : undefined;

@@ -10,7 +10,7 @@ interface Message {
   readonly value?: unknown;
 }
 
-export class ScriptedConversation<Event extends Message, Reply extends Message>
+export class ScriptedSession<Event extends Message, Reply extends Message>
   implements Session<Event>
 {
   readonly options: OpenOptions;
@@ -71,7 +71,7 @@ export class ScriptedConversation<Event extends Message, Reply extends Message>
 
 export class ScriptedServer<Event extends Message, Reply extends Message> {
   readonly clock: SimClock = new SimClock();
-  readonly sessions: ScriptedConversation<Event, Reply>[] = [];
+  readonly sessions: ScriptedSession<Event, Reply>[] = [];
   readonly warnings: string[] = [];
   readonly runtime: Runtime;
   /** What the next dials fail with. */
@@ -100,13 +100,13 @@ export class ScriptedServer<Event extends Message, Reply extends Message> {
   ): Promise<Session<Event>> => {
     const failure = this.failures.shift();
     if (failure !== undefined) throw failure;
-    const session = new ScriptedConversation<Event, Reply>(options, listener);
+    const session = new ScriptedSession<Event, Reply>(options, listener);
     this.sessions.push(session);
     return session;
   };
 
   /** The session that was begun last. */
-  get last(): ScriptedConversation<Event, Reply> {
+  get last(): ScriptedSession<Event, Reply> {
     const last = this.sessions.at(-1);
     assert.ok(last !== undefined, "nobody has dialled");
     return last;

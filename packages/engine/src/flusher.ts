@@ -34,8 +34,8 @@ export function readPosition(kv: Kv): number {
 }
 
 /** Where in a shared log that record is, as the log wrote it; undefined for an empty kv. */
-export function readStoredPlace(kv: Kv): string | undefined {
-  return storedPosition(kv)?.place;
+export function readLogPosition(kv: Kv): string | undefined {
+  return storedPosition(kv)?.position;
 }
 
 /** Throws when the kv was written from the log of another store. */
@@ -57,14 +57,14 @@ export function readStoreId(kv: Kv): number | undefined {
 interface StoredPosition {
   readonly index: number;
   readonly storeId: number;
-  readonly place: string | undefined;
+  readonly position: string | undefined;
 }
 
 function storedPosition(kv: Kv): StoredPosition | undefined {
   const stored = kv.get(positionKey);
   if (stored === undefined) return undefined;
-  const [index, storeId, place] = unseal(positionKey, stored).toString("latin1").split(" ");
-  return { index: Number(index), storeId: Number(storeId ?? 0), place };
+  const [index, storeId, position] = unseal(positionKey, stored).toString("latin1").split(" ");
+  return { index: Number(index), storeId: Number(storeId ?? 0), position };
 }
 
 /** What is in the log up to an index and not in the kv yet. */
@@ -74,7 +74,7 @@ export interface Generation {
 }
 
 /** The methods of the log that a flush uses. */
-export type FlushedLog = Pick<Log, "sync" | "trim" | "bytes" | "placeOf">;
+export type FlushedLog = Pick<Log, "sync" | "trim" | "bytes" | "positionOf">;
 
 export interface FlushParts {
   readonly kv: Kv;
@@ -108,9 +108,9 @@ export async function flush(generation: Generation, into: FlushParts): Promise<v
       const sealed = new SealedWrites(batch);
       await addNetEffect(sealed, overlay, into);
       for (const write of derived) sealed.add(write.key, write.value);
-      const place = log.placeOf === undefined ? "" : ` ${log.placeOf(throughIndex)}`;
-      const position = `${throughIndex} ${into.storeId ?? 0}${place}`;
-      sealed.add(positionKey, Buffer.from(position, "latin1"));
+      const position = log.positionOf === undefined ? "" : ` ${log.positionOf(throughIndex)}`;
+      const value = `${throughIndex} ${into.storeId ?? 0}${position}`;
+      sealed.add(positionKey, Buffer.from(value, "latin1"));
     } catch (error) {
       await batch.close();
       throw error;

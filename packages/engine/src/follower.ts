@@ -1,21 +1,21 @@
 /**
  * Keeps a kv in step with a log that another node writes. Records are applied in their order and
- * flushed as an engine flushes them, with the place in the log that was reached, so that an engine can
+ * flushed as an engine flushes them, with the position in the log that was reached, so that an engine can
  * be opened on the same kv as soon as nothing is left to flush.
  *
  * The kv need not be durable: after a crash it is at an earlier record, and the log is read from there.
  */
 import { type DecodedOp, decodeBody } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
-import { type Derive, flush, readPosition, readStoredPlace, readStoreId } from "./flusher.ts";
+import { type Derive, flush, readLogPosition, readPosition, readStoreId } from "./flusher.ts";
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv } from "./kv/kv.ts";
 import {
-  firstPlace,
-  type LogPlace,
-  placeText,
+  firstPosition,
+  type LogPosition,
+  parsePosition,
+  positionText,
   quietSlots,
-  readPlace,
 } from "./log/replicated/slot-rules.ts";
 import { Overlay } from "./overlay.ts";
 import { applyRecord } from "./replay.ts";
@@ -46,28 +46,28 @@ export class Follower {
   readonly #options: FollowerOptions;
   #overlay: Overlay = new Overlay();
   /** The last record that was applied, in the overlay or in the kv. */
-  #applied: LogPlace;
+  #applied: LogPosition;
   /** The kv refused a batch for lack of space and takes no other until it has recovered. */
   #isFull = false;
   /** Bytes of records since the kv was last made durable. */
   #bytes = 0;
-  /** Flushed places of the kv that are not known to be durable, oldest first. */
-  #settled: LogPlace[] = [];
-  /** The place up to which the kv is durable. */
-  #durable: LogPlace;
+  /** Flushed positions of the kv that are not known to be durable, oldest first. */
+  #settled: LogPosition[] = [];
+  /** The position up to which the kv is durable. */
+  #durable: LogPosition;
 
   /** Throws `corrupt` when the kv was written from another log. */
   constructor(options: FollowerOptions) {
     assertSameLog(options.kv, options.storeId);
     this.#options = options;
-    this.#applied = this.storedPlace;
+    this.#applied = this.storedPosition;
     // Nothing was written to the kv since it was opened.
     this.#durable = this.#applied;
   }
 
-  /** The place of the kv; records that were applied beyond it are in memory only. */
-  get storedPlace(): LogPlace {
-    return storedPlaceOf(this.#options.kv);
+  /** The position of the kv; records that were applied beyond it are in memory only. */
+  get storedPosition(): LogPosition {
+    return logPositionOf(this.#options.kv);
   }
 
   /** A row after all applied records; also undefined for a row that cannot be read. */
@@ -91,29 +91,29 @@ export class Follower {
   }
 
   /**
-   * Applies one record; `place` is where it is. Resolves at once, or when memory has room again. When there is no
+   * Applies one record; `position` is behind it. Resolves at once, or when memory has room again. When there is no
    * room because the disk is full, the record was not applied and may be given again.
    */
-  async apply(record: FollowedRecord, place: LogPlace): Promise<void> {
+  async apply(record: FollowedRecord, position: LogPosition): Promise<void> {
     const { onApplied, flushBytes } = this.#options;
     if (this.#overlay.bytes >= flushBytes) await this.settle();
-    applyRecord({ ...record, index: place.index }, this.#overlay, this.#options);
-    this.#applied = place;
+    applyRecord({ ...record, index: position.index }, this.#overlay, this.#options);
+    this.#applied = position;
     this.#bytes += record.body.length;
     if (onApplied === undefined) return;
     // Flush first: listeners may read the record from the kv.
     await this.settle();
-    onApplied(decodeBody(record.body), place.index);
+    onApplied(decodeBody(record.body), position.index);
   }
 
   /** Brings everything that was applied into the kv. */
   async settle(): Promise<void> {
     const { kv } = this.#options;
-    const place = this.#applied;
+    const position = this.#applied;
     if (this.#isFull) await kv.recover();
     this.#isFull = false;
     // A kv may have kept a batch that it reported as failed.
-    if (readPosition(kv) < place.index) await this.#flush(place);
+    if (readPosition(kv) < position.index) await this.#flush(position);
     this.#overlay = new Overlay();
   }
 
@@ -129,25 +129,25 @@ export class Follower {
     return quietSlots(this.#durable, this.#applied);
   }
 
-  /** Drops what is not in the kv; returns the place from which to follow again. */
-  startOver(): LogPlace {
+  /** Drops what is not in the kv; returns the position from which to follow again. */
+  startOver(): LogPosition {
     this.#overlay = new Overlay();
-    this.#applied = this.storedPlace;
+    this.#applied = this.storedPosition;
     this.#noteSettled(this.#applied);
     return this.#applied;
   }
 
-  async #flush(place: LogPlace): Promise<void> {
+  async #flush(position: LogPosition): Promise<void> {
     const log = {
       bytes: this.#bytes,
       sync: () => Promise.resolve(),
       trim: async (index: number) => this.#noteDurable(index - 1),
-      placeOf: () => placeText(place),
+      positionOf: () => positionText(position),
     };
-    this.#noteSettled(place);
+    this.#noteSettled(position);
     const parts = { ...this.#options, log, activeBytes: () => 0 };
     try {
-      await flush({ overlay: this.#overlay, throughIndex: place.index }, parts);
+      await flush({ overlay: this.#overlay, throughIndex: position.index }, parts);
     } catch (error) {
       this.#isFull = error instanceof FaultError && error.code === "disk_full";
       throw error;
@@ -155,27 +155,27 @@ export class Follower {
   }
 
   /** The log has ended here: makes everything durable, and notes that nothing comes after it. */
-  async end(place: LogPlace): Promise<void> {
+  async end(position: LogPosition): Promise<void> {
     const { kv } = this.#options;
     await this.settle();
     const batch = kv.batch();
-    batch.put(endedKey, Buffer.from(String(place.slot)));
+    batch.put(endedKey, Buffer.from(String(position.slot)));
     await batch.write({ sync: true });
-    await kv.files?.noteWritten(place.index);
+    await kv.files?.noteWritten(position.index);
     await kv.files?.makeDurable();
   }
 
-  get durablePlace(): LogPlace {
+  get durablePosition(): LogPosition {
     return this.#durable;
   }
 
-  #noteSettled(place: LogPlace): void {
+  #noteSettled(position: LogPosition): void {
     const { index } = this.#settled.at(-1) ?? this.#durable;
-    if (index < place.index) this.#settled.push(place);
+    if (index < position.index) this.#settled.push(position);
   }
 
   #noteDurable(index: number): void {
-    const durable = this.#settled.filter((place) => place.index <= index);
+    const durable = this.#settled.filter((position) => position.index <= index);
     this.#settled = this.#settled.slice(durable.length);
     this.#durable = durable.at(-1) ?? this.#durable;
     if (this.#settled.length === 0) this.#bytes = 0;
@@ -193,13 +193,13 @@ export function assertSameLog(kv: Kv, logId: number): void {
   );
 }
 
-/** The place of a kv in its log. Throws `format` when the kv was written from a log that is not shared. */
-export function storedPlaceOf(kv: Kv): LogPlace {
-  const text = readStoredPlace(kv);
+/** The position of a kv in its log. Throws `format` when the kv was written from a log that is not shared. */
+export function logPositionOf(kv: Kv): LogPosition {
+  const text = readLogPosition(kv);
   const index = readPosition(kv);
-  if (text === undefined && index === 0) return firstPlace;
-  const place = text === undefined ? undefined : readPlace(text, index);
-  if (place !== undefined) return place;
+  if (text === undefined && index === 0) return firstPosition;
+  const position = text === undefined ? undefined : parsePosition(text, index);
+  if (position !== undefined) return position;
   throw new FaultError(
     "format",
     "the store was written without a shared log. Choose an empty data directory for a cluster node.",

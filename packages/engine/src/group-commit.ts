@@ -208,7 +208,7 @@ export class Group implements Commit {
   readonly writer: GroupWriter;
   batchCount = 0;
   isClosed = false;
-  #state: "open" | "telling" | "settled" = "open";
+  #state: "open" | "notifying" | "settled" = "open";
   /** Why it was refused; undefined when it is durable, or not settled yet. */
   #fault: FaultError | undefined;
   readonly #waiters: CommitWaiter[] = [];
@@ -234,7 +234,7 @@ export class Group implements Commit {
   }
 
   wait(waiter: CommitWaiter): void {
-    if (this.#state === "settled") tell(waiter, this.#fault);
+    if (this.#state === "settled") notify(waiter, this.#fault);
     else this.#waiters.push(waiter);
   }
 
@@ -258,10 +258,10 @@ export class Group implements Commit {
   }
 
   #settle(): void {
-    this.#state = "telling";
+    this.#state = "notifying";
     this.#settleDone();
     // Waiters that come while others are being notified are notified after them.
-    for (const waiter of this.#waiters) tell(waiter, this.#fault);
+    for (const waiter of this.#waiters) notify(waiter, this.#fault);
     this.#waiters.length = 0;
     this.#state = "settled";
   }
@@ -273,7 +273,7 @@ export class Group implements Commit {
   }
 }
 
-function tell(waiter: CommitWaiter, fault: FaultError | undefined): void {
+function notify(waiter: CommitWaiter, fault: FaultError | undefined): void {
   try {
     if (fault === undefined) waiter.durable();
     else waiter.refused(fault);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { positionKey } from "./flusher.ts";
-import { storedPlaceOf } from "./follower.ts";
+import { logPositionOf } from "./follower.ts";
 import { install, snapshotOf } from "./image.ts";
 import { checksumBytes, seal } from "./kv/checked-value.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
@@ -62,7 +62,7 @@ describe("a snapshot", () => {
     await installed(kv, copyOf(pieces, stillInstalling));
     assert.equal(isInstalling(kv), false);
     assert.deepEqual(new Map([...contents].sort()), new Map([...source].sort()));
-    assert.equal(storedPlaceOf(kv).slot, 30);
+    assert.equal(logPositionOf(kv).slot, 30);
   });
 
   test("is durable when it counts: a restart does not take it back", async () => {

@@ -13,17 +13,17 @@ import { FaultError } from "./fault.ts";
 import {
   assertSameStore,
   positionKey,
+  readLogPosition,
   readPosition,
-  readStoredPlace,
   readStoreId,
 } from "./flusher.ts";
-import { assertSameLog, endedKey, storedPlaceOf } from "./follower.ts";
+import { assertSameLog, endedKey, logPositionOf } from "./follower.ts";
 import { checksumBytes, seal } from "./kv/checked-value.ts";
 import type { Kv, KvBatch, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
 import { alignBytes, headerBytes, type Log, type LogRecord } from "./log/log.ts";
 import { frameBytes } from "./log/record.ts";
 import type { SharedLog } from "./log/replicated/shared-log.ts";
-import { firstPlace, type LogPlace, placeText } from "./log/replicated/slot-rules.ts";
+import { firstPosition, type LogPosition, positionText } from "./log/replicated/slot-rules.ts";
 
 export interface ImageHead {
   readonly version: 1;
@@ -425,19 +425,22 @@ export async function continueWithLog(
   to: KvFiller,
   log: { readonly logId: number; readonly slot: number },
 ): Promise<void> {
-  await to.put(...positionEntry(log.logId, { ...firstPlace, slot: log.slot }));
+  await to.put(...positionEntry(log.logId, { ...firstPosition, slot: log.slot }));
 }
 
-/** The kv continues with another shared log, whose first record follows the place where the kv is. */
+/** The kv continues with another shared log, whose first record follows the position of the kv. */
 export async function moveToLog(kv: Kv, logId: number): Promise<void> {
   const filler = new KvFiller(kv);
-  await filler.put(...positionEntry(logId, storedPlaceOf(kv)));
+  await filler.put(...positionEntry(logId, logPositionOf(kv)));
   await filler.end();
 }
 
-function positionEntry(logId: number, place: LogPlace): readonly [key: string, stored: Buffer] {
-  const position = Buffer.from(`${place.index} ${logId} ${placeText(place)}`, "latin1");
-  return [positionKey, sealed(positionKey, position)];
+function positionEntry(
+  logId: number,
+  position: LogPosition,
+): readonly [key: string, stored: Buffer] {
+  const value = Buffer.from(`${position.index} ${logId} ${positionText(position)}`, "latin1");
+  return [positionKey, sealed(positionKey, value)];
 }
 
 export interface RestoredStore {
@@ -544,7 +547,7 @@ class Restoring {
 
 /** The image of a kv for another node. Throws `behind` when the kv is empty, or itself half of an installation. */
 export function snapshotOf(kv: Kv): ImageBytes {
-  if (readStoredPlace(kv) === undefined || isInstalling(kv)) {
+  if (readLogPosition(kv) === undefined || isInstalling(kv)) {
     throw new FaultError("behind", "this node has no copy of the shard itself");
   }
   const identity = readStoreId(kv) as number;
@@ -567,7 +570,7 @@ interface Installing {
 export async function install({ kv, shared, copy }: Installing): Promise<void> {
   assertSameLog(kv, shared.logId);
   const { first } = await shared.bounds();
-  if (!isInstalling(kv) && first <= storedPlaceOf(kv).slot + 1) return;
+  if (!isInstalling(kv) && first <= logPositionOf(kv).slot + 1) return;
   await write(kv, (batch) => batch.put(installingKey, Buffer.from("1")));
   for await (const entries of entriesOf(kv)) {
     await write(kv, (batch) => {

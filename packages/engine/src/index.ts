@@ -16,7 +16,7 @@ export {
   endedKey,
   Follower,
   type FollowerOptions,
-  storedPlaceOf,
+  logPositionOf,
 } from "./follower.ts";
 export type { Commit, CommitWaiter, Group } from "./group-commit.ts";
 export {
@@ -76,4 +76,4 @@ export {
   recordOf,
   writeIndexKeys,
 } from "./row-codec.ts";
-export { salvageLog, salvageTables, type TellDamage } from "./salvage.ts";
+export { type OnDamage, salvageLog, salvageTables } from "./salvage.ts";

@@ -16,7 +16,7 @@ import { readStoreFiles } from "./kv/manifest.ts";
 import { soundEntries } from "./kv/table-file.ts";
 import { inspectSegment, segmentFirstIndex } from "./log/segment.ts";
 
-export type TellDamage = (what: string) => void;
+export type OnDamage = (what: string) => void;
 
 export interface SalvagedTables {
   /** The newest sound value of each wanted key, without its checksum. */
@@ -38,7 +38,7 @@ const deletion = 0;
 export function salvageTables(
   directory: string,
   isWanted: (key: string) => boolean,
-  onDamage: TellDamage,
+  onDamage: OnDamage,
 ): SalvagedTables {
   const newest = new Map<string, Newest>();
   for (const entry of entriesIn(directory, onDamage)) {
@@ -61,12 +61,12 @@ export function salvageTables(
 /** What stands in the tables, newer and older. */
 function* entriesIn(
   directory: string,
-  onDamage: TellDamage,
+  onDamage: OnDamage,
 ): Generator<Newest & { readonly key: string }, void, void> {
   for (const name of tablesIn(directory, onDamage)) {
     const path = join(directory, name);
-    const tell = (what: string): void => onDamage(`${path} ${what}`);
-    for (const { key: internal, value } of soundEntries(path, tell)) {
+    const report = (what: string): void => onDamage(`${path} ${what}`);
+    for (const { key: internal, value } of soundEntries(path, report)) {
       const end = internal.length - suffixBytes;
       if (end <= 0) continue;
       const tag = internal.readBigUInt64LE(end);
@@ -92,7 +92,7 @@ export interface SalvagedRecord {
 export async function* salvageLog(
   directory: string,
   from: number,
-  onDamage: TellDamage,
+  onDamage: OnDamage,
 ): AsyncGenerator<SalvagedRecord, void, void> {
   if (!existsSync(directory)) {
     onDamage(`${directory} is missing`);
@@ -118,7 +118,7 @@ export async function* salvageLog(
 }
 
 /** Those that the manifest names, or all there are when it cannot be read. */
-function tablesIn(directory: string, onDamage: TellDamage): readonly string[] {
+function tablesIn(directory: string, onDamage: OnDamage): readonly string[] {
   if (!existsSync(directory)) {
     onDamage(`${directory} is missing`);
     return [];

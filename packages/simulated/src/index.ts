@@ -1,4 +1,4 @@
 export { SimClock, type SimClockOptions, SimRandom, settle } from "@codeq/server/simulated";
 export { makeCertificate, type TestCertificate } from "./certificates.ts";
-export { SimDisk, type SimDiskOperation, type SimDiskOptions, tellEnd } from "./sim-disk.ts";
+export { callBack, SimDisk, type SimDiskOperation, type SimDiskOptions } from "./sim-disk.ts";
 export { type SimAlgorithm, SimIssuer, type TokenOptions } from "./sim-issuer.ts";

@@ -175,7 +175,7 @@ export class SimDisk implements Disk {
 
   #file(content: SimContent): DiskFile {
     let open = true;
-    let failuresTold = content.failures;
+    let failuresSeen = content.failures;
     const run = <T>(operation: SimDiskOperation, steps: Steps<T>): Promise<T> => {
       if (!open) return Promise.reject(systemError("EBADF", operation));
       if (operation === "close") open = false;
@@ -187,23 +187,23 @@ export class SimDisk implements Disk {
       const covered = content.unsynced();
       return run("sync", {
         apply: () => {
-          if (failuresTold === content.failures) content.markSynced(covered);
+          if (failuresSeen === content.failures) content.markSynced(covered);
           else {
-            failuresTold = content.failures;
+            failuresSeen = content.failures;
             throw systemError(content.failureCode, "sync");
           }
         },
         fail: (code) => {
           content.failSync(code, this.#options.random);
-          failuresTold = content.failures;
+          failuresSeen = content.failures;
         },
       });
     };
     return {
       write,
       sync,
-      writeThen: (bytes, position, done) => tellEnd(write(bytes, position), done),
-      syncThen: (done) => tellEnd(sync(), done),
+      writeThen: (bytes, position, done) => callBack(write(bytes, position), done),
+      syncThen: (done) => callBack(sync(), done),
       read: (position, length) => run("read", { apply: () => content.live.read(position, length) }),
       size: () => run("size", { apply: () => content.live.size }),
       close: () => run("close", { apply: () => undefined }),
@@ -281,7 +281,7 @@ function systemError(code: string, what: string): Error {
 }
 
 /** Calls back at the end of work that is a promise, for disks that are made of those. */
-export function tellEnd(work: Promise<void>, done: DiskDone): void {
+export function callBack(work: Promise<void>, done: DiskDone): void {
   work.then(
     () => done(null),
     (error: Error) => done(error),

@@ -31,7 +31,7 @@ export async function ask<K extends Key>(
 }
 
 /** Prints the answer as it came, or in words. */
-export async function tell<K extends Key>(
+export async function print<K extends Key>(
   call: Call,
   [key, ...given]: readonly [K, ...Giving<K>],
   say: (value: ReplyOf<K>) => string,
@@ -94,7 +94,7 @@ export function showList<K extends Key>(
   request: readonly [K, ...Giving<K>],
   listing: Listing<ItemOf<K>>,
 ): Promise<void> {
-  return tell(call, request, (value) => tableOf(call, pageIn<ItemOf<K>>(value).items, listing));
+  return print(call, request, (value) => tableOf(call, pageIn<ItemOf<K>>(value).items, listing));
 }
 
 function tableOf<Item>(
@@ -111,7 +111,7 @@ export function showOne<K extends Key>(
   request: readonly [K, ...Giving<K>],
   columns: readonly Column<ReplyOf<K>>[],
 ): Promise<void> {
-  return tell(call, request, (value) => tableLines(columns, [value], call.style).join("\n"));
+  return print(call, request, (value) => tableLines(columns, [value], call.style).join("\n"));
 }
 
 /** Calls an endpoint that answers nothing; `json` is what is printed instead of its answer. */

@@ -166,7 +166,7 @@ async function follow<T extends Members>(call: Call, steps: Steps<T>): Promise<n
     const { value: answer } = await steps.ask(api);
     if (steps.isDone(answer)) {
       if (call.json) call.printJson(answer);
-      else tellDone(call, steps.doneText(), answer);
+      else printDone(call, steps.doneText(), answer);
       return exitCodes.ok.code;
     }
     const now = steps.textOf(answer);
@@ -178,7 +178,7 @@ async function follow<T extends Members>(call: Call, steps: Steps<T>): Promise<n
   return exitCodes.taskFailed.code;
 }
 
-function tellDone(call: Call, text: string, { members, outdated }: Members): void {
+function printDone(call: Call, text: string, { members, outdated }: Members): void {
   call.print(text);
   if (outdated.length === 0) return;
   call.print(`set clusterMembers: ${members}`);

@@ -30,7 +30,7 @@ export async function relay(call: Call): Promise<void> {
   const { urls, tls } = api.connection;
   await using client = codeq({ url: urls, token: api.token("producer").value, tls });
   const stopped = host.stopped();
-  const tell = (line: string, json: object): void => {
+  const print = (line: string, json: object): void => {
     const nowMs = host.clock.nowMs();
     if (call.json) call.printJson({ time: new Date(nowMs).toISOString(), ...json });
     else call.print(`${call.style.dim(timeOfDay(nowMs))}  ${line}`);
@@ -41,19 +41,19 @@ export async function relay(call: Call): Promise<void> {
     batch,
     ordered: options.has("ordered"),
     on: {
-      ready: () => tell("ready", { event: "ready" }),
+      ready: () => print("ready", { event: "ready" }),
       delivered: (tasks) => {
-        if (call.json) tell("", { event: "delivered", tasks });
+        if (call.json) print("", { event: "delivered", tasks });
       },
       refused: (row) => {
         const { id, command, code, message } = row;
-        tell(`${call.style.red("refused")}  ${command}  ${id}: ${message} (${code})`, {
+        print(`${call.style.red("refused")}  ${command}  ${id}: ${message} (${code})`, {
           event: "refused",
           ...row,
         });
       },
       trouble: ({ code, message }) => {
-        tell(call.style.yellow(message), { event: "trouble", code, message });
+        print(call.style.yellow(message), { event: "trouble", code, message });
       },
     },
   });

@@ -47,7 +47,7 @@ export function renew(call: Call): Promise<void> {
     ...idOf(call),
     body: contract.bodyOf(call, "POST /admin/subscriptions/:id/heartbeat"),
   };
-  return contract.tell(
+  return contract.print(
     call,
     [`POST /${sideOf(call)}/subscriptions/:id/heartbeat`, given],
     ({ expiresAt }) => `${call.word(0)} lasts until ${localMoment(expiresAt)}`,

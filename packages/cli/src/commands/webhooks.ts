@@ -14,7 +14,7 @@ type Outcome = ReplyOf<"POST /admin/webhooks/redeliver">;
 
 export function log(call: Call): Promise<void> {
   const given = { params: { id: call.word(0) } };
-  return contract.tell(call, ["GET /admin/tasks/:id/deliveries", given], (deliveries) => {
+  return contract.print(call, ["GET /admin/tasks/:id/deliveries", given], (deliveries) => {
     const { tries } = deliveries;
     const lines = tries.length === 0 ? [] : tableLines(ofTries, tries, call.style);
     return [sentenceOf(deliveries), ...lines].join("\n");
@@ -61,7 +61,7 @@ export async function redeliver(call: Call): Promise<number> {
   const since = options.instant("since");
   if (id !== undefined && since === undefined) {
     const given = { params: { id } };
-    await contract.tell(
+    await contract.print(
       call,
       ["POST /admin/tasks/:id/redeliver", given],
       ({ taskId }) => `${taskId} is sent to its webhook again`,
@@ -104,7 +104,7 @@ const ofEndpoints: readonly Column<ItemOf<"GET /admin/webhooks/endpoints">>[] = 
 
 export function enable(call: Call): Promise<void> {
   const url = call.word(0);
-  return contract.tell(
+  return contract.print(
     call,
     ["POST /admin/webhooks/endpoints/enable", { body: { url } }],
     () => `webhooks go to ${url} again; codeq webhooks redeliver sends old ones`,

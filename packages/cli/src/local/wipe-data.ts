@@ -10,9 +10,9 @@ import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 
 /** A server creates its store first, and no other program has folders with the names of replaced stores. */
-const telling = /^(kv|(unfinished|new|old)-stores)$/;
+const storeFolders = /^(kv|(unfinished|new|old)-stores)$/;
 const others = /^(log|lock|witness|store\.json|artifacts|codeq\.pid|shard-\d+)$/;
-const isOurs = (name: string): boolean => telling.test(name) || others.test(name);
+const isOurs = (name: string): boolean => storeFolders.test(name) || others.test(name);
 
 export async function wipeData(call: Call, directory: string): Promise<void> {
   if (!existsSync(directory)) return;
@@ -22,7 +22,7 @@ export async function wipeData(call: Call, directory: string): Promise<void> {
   if (foreign !== undefined)
     throw notOurs(`${directory} contains files that are not data of a server (${foreign})`);
   // Other programs have a folder named log as well.
-  if (!names.some((name) => telling.test(name)))
+  if (!names.some((name) => storeFolders.test(name)))
     throw notOurs(`${directory} does not look like the data of a server`);
   await checkUnused(directory);
   if (!call.options.has("yes") && !(await agrees(call, `Delete all tasks in ${directory}?`))) {

@@ -12,7 +12,7 @@ export interface QueueSnapshot {
   readonly completed: number;
   readonly failed: number;
   readonly expired: number;
-  /** How long ago the task was created that is next in line; undefined when that is not known. */
+  /** How long ago the next task of the queue was created; undefined when that is not known. */
   readonly oldestSeconds: number | undefined;
   /** From the creation of a task to its end, in seconds. */
   readonly latency: readonly Bucket[];

@@ -179,8 +179,8 @@ export async function lookAtWorkers(
     const { value } = await api.call("GET /admin/workers", given, { signal });
     return value.workers;
   } catch (error) {
-    const isUntold = error instanceof CliError && ["denied", "notFound"].includes(error.exit);
-    if (isUntold) return undefined;
+    const isRefused = error instanceof CliError && ["denied", "notFound"].includes(error.exit);
+    if (isRefused) return undefined;
     throw error;
   }
 }

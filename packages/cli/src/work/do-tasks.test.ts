@@ -29,7 +29,7 @@ async function setup(t: TestContext, options: Partial<WorkOptions> = {}) {
       graceMs: 10_000,
       tasksMax: undefined,
       stopped: stop.signal,
-      tell: (event) => void events.push(event),
+      report: (event) => void events.push(event),
       ...options,
       ...more,
     });

@@ -41,7 +41,7 @@ export interface WorkOptions {
   /** How many tasks to do at most; undefined for no limit. */
   readonly tasksMax: number | undefined;
   readonly stopped: AbortSignal;
-  readonly tell: (event: WorkEvent) => void;
+  readonly report: (event: WorkEvent) => void;
 }
 
 export interface WorkSummary {
@@ -63,9 +63,9 @@ const words: Readonly<Record<Settled, string>> = {
  * not get the end of a task.
  */
 export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
-  const { client, commands, concurrency, leaseMs, graceMs, tasksMax, stopped, tell } = options;
+  const { client, commands, concurrency, leaseMs, graceMs, tasksMax, stopped, report } = options;
   const runs = new Runs(options);
-  const connection = new ConnectionTeller(tell);
+  const connection = new ConnectionReports(report);
   const names = new Map(commands.map((name) => [name.toLowerCase(), name]));
   const worker = client.worker(
     [...names.values()].map((name) => task(name, { lease: leaseMs }).handle(() => undefined)),
@@ -83,13 +83,13 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
         failed: () => {},
         stopped: () => {},
         connection: (problem) => connection.changed(problem),
-        warning: ({ message }) => tell({ event: "trouble", why: message }),
+        warning: ({ message }) => report({ event: "trouble", why: message }),
       },
     },
   );
   let closing = Promise.resolve();
   const onStop = (): void => {
-    if (worker.busy > 0) tell({ event: "stopping", running: worker.busy });
+    if (worker.busy > 0) report({ event: "stopping", running: worker.busy });
     closing = worker.close({ grace: graceMs });
     // Looked at below, when the worker has ended.
     closing.catch(() => {});
@@ -105,23 +105,23 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
   return { completed: runs.completed, others: runs.begun - runs.completed };
 }
 
-/** Tells every problem once, and when it is over. */
-class ConnectionTeller {
-  readonly #tell: WorkOptions["tell"];
+/** Reports every problem once, and when it is over. */
+class ConnectionReports {
+  readonly #report: WorkOptions["report"];
   #problem: string | undefined;
 
-  constructor(tell: WorkOptions["tell"]) {
-    this.#tell = tell;
+  constructor(report: WorkOptions["report"]) {
+    this.#report = report;
   }
 
   changed(problem: CodeqError | undefined): void {
     const before = this.#problem;
     this.#problem = problem?.message;
     if (problem === undefined) {
-      if (before !== undefined) this.#tell({ event: "connected" });
+      if (before !== undefined) this.#report({ event: "connected" });
     } else if (before !== problem.message) {
       const next = problem.retryable ? "; trying again" : "";
-      this.#tell({ event: "trouble", why: problem.message + next });
+      this.#report({ event: "trouble", why: problem.message + next });
     }
   }
 }
@@ -145,14 +145,14 @@ class Runs {
 
   /** Ends as the client wants it: with an output, or by throwing. */
   async run(ctx: TaskContext): Promise<JsonText> {
-    const { clock, tell } = this.#options;
+    const { clock, report } = this.#options;
     this.begun += 1;
-    tell({ event: "claimed", task: ctx });
+    report({ event: "claimed", task: ctx });
     const startedMs = clock.monotonicMs();
     const end = await this.#runToEnd(ctx);
     if (end.as !== "completed" && isLost(ctx.signal)) {
       const why = "the lease was lost; another worker may have the task";
-      tell({ event: "lost", task: ctx, why });
+      report({ event: "lost", task: ctx, why });
     } else {
       this.#ended.set(ctx.id, { ctx, tookMs: clock.monotonicMs() - startedMs, why: whyOf(end) });
     }
@@ -169,14 +169,14 @@ class Runs {
     const { tookMs } = run;
     // What was cut short has not failed.
     const why = as === "handed_back" ? undefined : run.why;
-    this.#options.tell({ event: "ended", task: ctx, as: words[as], tookMs, why });
+    this.#options.report({ event: "ended", task: ctx, as: words[as], tookMs, why });
   }
 
   refused({ taskId = "", code, message }: CodeqError): void {
     const run = this.#take(taskId);
     if (run === undefined) return;
     const why = `the server refused the result: ${message} (${code})`;
-    this.#options.tell({ event: "lost", task: run.ctx, why });
+    this.#options.report({ event: "lost", task: run.ctx, why });
   }
 
   async #runToEnd(ctx: TaskContext): Promise<RunEnd> {

@@ -54,7 +54,7 @@ export class Leases {
   }
 
   /** The handler has ended: its last report is sent before its outcome. */
-  tellNews(attempt: Attempt): void {
+  reportNews(attempt: Attempt): void {
     if (attempt.isLeaseKept && attempt.hasNews) this.#beat(attempt);
   }
 

@@ -1,5 +1,5 @@
 /**
- * Tells what happens in a worker to those who listen. What goes wrong and has no listener becomes a
+ * Reports the events of a worker to its listeners. What goes wrong and has no listener becomes a
  * warning of the process, so that nothing passes unnoticed. A listener that throws does no harm.
  */
 import { type CodeqError, messageOf } from "../codeq-error.ts";
@@ -12,7 +12,7 @@ import type { TaskContext } from "./task-context.ts";
 import type { Settled, WorkerListeners, WorkerWarning } from "./worker-options.ts";
 
 /** So many in a row are more than a restart of the server that was noticed by accident. */
-const failuresTold = 3;
+const failuresBeforeWarning = 3;
 
 const settledAs: Readonly<Record<Settlement["outcome"]["kind"], Settled>> = {
   completed: "completed",
@@ -40,7 +40,7 @@ export class Reports {
       attempt.ended = ended;
     }
     if (isCompleted || outcome.kind === "hand_back") return;
-    if (this.#tell(this.#on.failed, ctx, error)) return;
+    if (this.#emit(this.#on.failed, ctx, error)) return;
     const next =
       outcome.kind === "failed" ? "the task is not retried" : "the server decides about a retry";
     const what = `task ${ctx.id} (${ctx.task}) failed in attempt ${ctx.attempt}; ${next}`;
@@ -54,13 +54,13 @@ export class Reports {
     if (refused === undefined) {
       if (ended === undefined) return;
       const as = isDead ? "dead_letter" : settledAs[outcome.kind];
-      if (as === "completed") this.#tell(this.#on.completed, ended.ctx, ended.output);
-      this.#tell(this.#on.settled, ended.ctx, as);
+      if (as === "completed") this.#emit(this.#on.completed, ended.ctx, ended.output);
+      this.#emit(this.#on.settled, ended.ctx, as);
       return;
     }
     // A task that was handed back because its lease was lost is not ours to speak of.
     if (outcome.kind === "hand_back") return;
-    if (this.#tell(this.#on.refused, refused)) return;
+    if (this.#emit(this.#on.refused, refused)) return;
     const what = `the server refused the result of task ${attempt.id} (${refused.code})`;
     this.#warn("CODEQ_REFUSED", `${what}: ${refused.message}`);
   }
@@ -85,8 +85,8 @@ export class Reports {
   /** Without a listener a problem is reported once for as long as it lasts. */
   connection(problem: CodeqError | undefined): void {
     this.#failures = problem === undefined ? 0 : this.#failures + 1;
-    if (this.#tell(this.#on.connection, problem) || problem === undefined) return;
-    if (this.#failures !== failuresTold) return;
+    if (this.#emit(this.#on.connection, problem) || problem === undefined) return;
+    if (this.#failures !== failuresBeforeWarning) return;
     this.#warn(
       "CODEQ_NOT_CONNECTED",
       `a worker has no connection and goes on trying: ${problem.message}`,
@@ -95,22 +95,22 @@ export class Reports {
 
   /** The worker has ended because the server does not want it. */
   fatal(error: CodeqError): void {
-    if (this.#tell(this.#on.stopped, error)) return;
+    if (this.#emit(this.#on.stopped, error)) return;
     this.#warn("CODEQ_WORKER_FAILED", `the worker has stopped (${error.code}): ${error.message}`);
   }
 
   readonly progress = (ctx: TaskContext, fraction: number, note: string | undefined): void => {
     const within = Math.min(1, Math.max(0, Number.isNaN(fraction) ? 0 : fraction));
-    this.#tell(this.#on.progress, ctx, within, note);
+    this.#emit(this.#on.progress, ctx, within, note);
   };
 
   #warning(warning: WorkerWarning): void {
-    if (this.#tell(this.#on.warning, warning)) return;
+    if (this.#emit(this.#on.warning, warning)) return;
     this.#warn(`CODEQ_${warning.code.toUpperCase()}`, warning.message);
   }
 
   /** False when there is no listener. */
-  #tell<Args extends readonly unknown[]>(
+  #emit<Args extends readonly unknown[]>(
     listener: ((...args: Args) => void) | undefined,
     ...args: Args
   ): boolean {

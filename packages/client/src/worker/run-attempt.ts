@@ -37,9 +37,8 @@ export interface AttemptEnd {
 }
 
 /** What a server keeps of a task. More would not fit into the message with which it is sent. */
-const linesMax = 50;
+const { logLinesMax: linesMax, progressCharsMax: noteCharsMax } = limits;
 const lineCharsMax = 500;
-const noteCharsMax = 200;
 const usedRule = `a whole number from 0 to ${limits.laneUnitsMax}`;
 /** Room for what is around a result in its message. */
 const outputBytesMax = eventBytesMax - 64 * 1024;

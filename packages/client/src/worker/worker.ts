@@ -190,13 +190,13 @@ export class TaskWorker implements Worker {
       this.#abortAll(new CodeqError("worker_closing", "the worker is shutting down"));
       if (!(await this.#idle(stopMsMax, () => this.#running === 0))) this.#giveUpAll();
     }
-    const isTold = await this.#idle(endMsMax, () => this.#outbox.size === 0);
+    const isSettled = await this.#idle(endMsMax, () => this.#outbox.size === 0);
     const left = this.#outbox.size;
     const problem = this.#connection.lastError;
-    if (isTold) await this.#connection.close();
+    if (isSettled) await this.#connection.close();
     this.#stop();
     this.#end.resolve();
-    if (isTold) return;
+    if (isSettled) return;
     const why = problem === undefined ? "" : `: ${problem.message}`;
     const text = `the server has not acknowledged the results of ${left} tasks${why}`;
     throw new CodeqError("unavailable", text, { cause: problem, ambiguous: true });
@@ -421,7 +421,7 @@ export class TaskWorker implements Worker {
     this.#turnover += 1;
     attempt.state = "finished";
     attempt.cancelTimeout();
-    this.#leases.tellNews(attempt);
+    this.#leases.reportNews(attempt);
     this.#outbox.add(attempt, outcome);
     const next = this.#state === "running" ? this.#waiting.shift() : undefined;
     if (next !== undefined) this.#start(next);

@@ -108,7 +108,7 @@ class TaskSource {
     this.#ask("look", undefined, ({ tasks, total }) => {
       const { tasks: known } = this.#now;
       const fresh = new Map(tasks.map((task) => [task.id, task]));
-      this.#tell({
+      this.#update({
         ...this.#now,
         total: total ?? this.#now.total,
         tasks: known.length === 0 ? tasks : known.map((task) => fresh.get(task.id) ?? task),
@@ -123,7 +123,7 @@ class TaskSource {
   }
 
   #append(before: Loaded, page: TaskPage): void {
-    this.#tell({
+    this.#update({
       tasks: [...before.tasks, ...page.tasks],
       total: page.total ?? before.total,
       scanned: before.scanned + page.scanned,
@@ -147,11 +147,11 @@ class TaskSource {
     };
     ask(listCall(this.#query, { after, limit: pageRows })).then(
       (page) => ifLast(() => take(page)),
-      (error: ApiError) => ifLast(() => this.#tell({ ...this.#now, isLoading: false, error })),
+      (error: ApiError) => ifLast(() => this.#update({ ...this.#now, isLoading: false, error })),
     );
   }
 
-  #tell(loaded: Loaded): void {
+  #update(loaded: Loaded): void {
     this.#now = loaded;
     this.#show(loaded);
   }

@@ -48,13 +48,13 @@ export function* soundEntries(
   onDamage: (what: string) => void,
 ): Generator<{ readonly key: Buffer; readonly value: Buffer }, void, void> {
   const file = readFileSync(path);
-  for (const handle of orTell(() => dataHandles(file), onDamage) ?? []) {
-    yield* orTell(() => [...entriesOf(contentsOf(file, handle))], onDamage) ?? [];
+  for (const handle of orReport(() => dataHandles(file), onDamage) ?? []) {
+    yield* orReport(() => [...entriesOf(contentsOf(file, handle))], onDamage) ?? [];
   }
 }
 
 /** Undefined when the bytes are damaged. */
-function orTell<Value>(read: () => Value, onDamage: (what: string) => void): Value | undefined {
+function orReport<Value>(read: () => Value, onDamage: (what: string) => void): Value | undefined {
   try {
     return read();
   } catch (error) {

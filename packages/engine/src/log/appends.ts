@@ -220,7 +220,7 @@ export class Appends {
     if (this.#state === "failed") {
       if (!flights.some(isUnderWay)) void this.#refuse();
     } else this.#advance();
-    this.#tellIdle();
+    this.#notifyIdle();
   };
 
   /** Makes a record part of the log. */
@@ -238,7 +238,7 @@ export class Appends {
     options.onAppend?.((options.monotonicMs() - flight.startedMs) / 1000, bytes);
   }
 
-  #tellIdle(): void {
+  #notifyIdle(): void {
     if (this.#flights.length > 0) return;
     this.#idle?.resolve();
     this.#idle = undefined;
@@ -281,7 +281,7 @@ export class Appends {
     });
     this.#state = "overlapping";
     for (const { appended, index } of refused) appended(fault, index);
-    this.#tellIdle();
+    this.#notifyIdle();
   }
 
   /** Wipes what a full disk left of the flights; any other failure is final. */

@@ -69,7 +69,7 @@ export interface Log {
   readonly isFull?: boolean;
   /** Shared logs only: whether the log has become too long to be kept for the next backup. */
   readonly holdsMuch?: boolean;
-  /** Shared logs only: the place of a record, as text that is stored with the position of the kv. */
-  placeOf?(index: number): string;
+  /** Shared logs only: the position of a record, as text that is stored with the position of the kv. */
+  positionOf?(index: number): string;
   close(): Promise<void>;
 }

@@ -173,7 +173,7 @@ export class SendQueue {
   finish(run: () => void): void {
     this.flush();
     this.#onHandedOver = run;
-    this.#tellHandedOver();
+    this.#notifyHandedOver();
   }
 
   /** Drops the waiting messages of a call that is over, and notifies their senders. */
@@ -187,7 +187,7 @@ export class SendQueue {
     this.#waiting = [];
     this.#unsent = undefined;
     this.#count(-this.#pendingBytes);
-    for (const tell of dropped.flatMap((unsent) => unsent ?? [])) tell();
+    for (const notify of dropped.flatMap((unsent) => unsent ?? [])) notify();
   }
 
   #writeNext(): void {
@@ -203,7 +203,7 @@ export class SendQueue {
       count += 1;
     }
     this.#write(this.#waiting.splice(0, count));
-    this.#tellHandedOver();
+    this.#notifyHandedOver();
   }
 
   #write(chunks: Chunk[]): void {
@@ -229,7 +229,7 @@ export class SendQueue {
     this.#options.onSent();
   };
 
-  #tellHandedOver(): void {
+  #notifyHandedOver(): void {
     if (this.#onHandedOver === undefined || this.#waiting.length > 0) return;
     this.#onHandedOver();
     this.#onHandedOver = undefined;

@@ -35,7 +35,7 @@ import {
   repair,
   type WantedRepair,
 } from "./members/repair.ts";
-import { type LogStatus, NodeLog, type ReplicaFiles, type StoredPlace } from "./node-log.ts";
+import { type LogStatus, NodeLog, type ReplicaFiles, type StoredPosition } from "./node-log.ts";
 import { ClusterLink, type ClusterLinkParts } from "./peers/cluster-link.ts";
 import { Peers, type PeerTls, type Snapshot, type TakePiece } from "./peers/peers.ts";
 import {
@@ -446,7 +446,7 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   /** Undefined for data that cannot be read. */
-  async #halt(shard: number): Promise<StoredPlace | undefined> {
+  async #halt(shard: number): Promise<StoredPosition | undefined> {
     try {
       return await this.#nodeLog(shard).halt();
     } catch (error) {

@@ -44,7 +44,7 @@ export interface FollowedLog {
   readonly kind: { readonly shards: number; readonly shard?: number | undefined };
   readonly flushBytes: number;
   /** Whether `applied` is called for every record. */
-  readonly tells: boolean;
+  readonly isHeard: boolean;
 }
 
 export abstract class LogReplica implements AsyncDisposable {
@@ -59,7 +59,7 @@ export abstract class LogReplica implements AsyncDisposable {
     this.#kv = kv;
     this.#logId = shared.logId;
     const onApplied = (ops: Iterable<DecodedOp>, index: number): void => this.applied(ops, index);
-    const hearing = log.tells ? { onApplied } : {};
+    const hearing = log.isHeard ? { onApplied } : {};
     const storeId = shared.logId;
     this.follower = Store.follow({ kv, storeId, flushBytes, defer, ...kind, ...hearing });
     this.#replica = new Replica({
@@ -80,7 +80,7 @@ export abstract class LogReplica implements AsyncDisposable {
 
   /** Opens the part that leads on this log. */
   abstract open(log: LeaderLog): Promise<Leading>;
-  /** Opens a conversation with the leader. Undefined when this node does not lead. */
+  /** Opens a channel to the leader. Undefined when this node does not lead. */
   abstract call(caller: Caller): Hosting | undefined;
   /** The metrics of the shard, while this node leads. */
   abstract scrape(): string | undefined;

@@ -26,14 +26,14 @@ export interface NodeLogParts {
 /** The files of a log on this node, while they are not open. */
 export interface ReplicaFiles {
   /** The log and the place that the files have reached; undefined when there are none. Throws when damaged. */
-  stored(): Promise<StoredPlace | undefined>;
+  stored(): Promise<StoredPosition | undefined>;
   /** Switches the files to another log, which begins after their place. */
   moveToLog(logId: number): Promise<void>;
   /** Moves the files aside; returns their new path. */
   setAside(): Promise<string | undefined>;
 }
 
-export interface StoredPlace {
+export interface StoredPosition {
   readonly logId: number;
   readonly epoch: number;
   readonly slot: number;
@@ -48,7 +48,7 @@ export interface ReplicaReport {
   readonly shard: number;
   readonly role: LogStatus["role"];
   /** Undefined when the node has nothing of the log. */
-  readonly stored: StoredPlace | undefined;
+  readonly stored: StoredPosition | undefined;
   /** The files of the node cannot be read. */
   readonly isDamaged: boolean;
   readonly problem: string | undefined;
@@ -90,7 +90,7 @@ export class NodeLog implements AsyncDisposable {
     this.#opening = this.#open();
   }
 
-  /** The replica for reads and conversations; undefined when the node is ending. */
+  /** The replica for reads and channels; undefined when the node is ending. */
   get replica(): LogReplica | undefined {
     return this.#isStopping ? undefined : this.#replica;
   }
@@ -103,12 +103,12 @@ export class NodeLog implements AsyncDisposable {
     const { shard, files } = this.#parts;
     const { role, problem } = this.status;
     const of = { shard, role, problem, isDamaged: false };
-    const open = this.#openPlace;
+    const open = this.#openPosition;
     if (open !== undefined) return { ...of, stored: open };
     try {
       // The replica may have been opened before this has its turn.
-      const look = async (): Promise<StoredPlace | undefined> =>
-        this.#replica === undefined ? await files.stored() : this.#openPlace;
+      const look = async (): Promise<StoredPosition | undefined> =>
+        this.#replica === undefined ? await files.stored() : this.#openPosition;
       return { ...of, stored: await this.#soon(this.#inTurn(look)) };
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
@@ -118,7 +118,7 @@ export class NodeLog implements AsyncDisposable {
   }
 
   /** The place of the open replica, once it is known. */
-  get #openPlace(): StoredPlace | undefined {
+  get #openPosition(): StoredPosition | undefined {
     const logId = this.#replica?.logId;
     const { epoch, slot } = this.status;
     return logId === undefined ? undefined : { logId, epoch, slot };
@@ -134,7 +134,7 @@ export class NodeLog implements AsyncDisposable {
   }
 
   /** Abandons the log and makes everything that this node has durable; returns the place it has reached. */
-  async halt(): Promise<StoredPlace | undefined> {
+  async halt(): Promise<StoredPosition | undefined> {
     this.#isHalted = true;
     this.#cancelResume();
     this.#cancelResume = this.#parts.clock.after(haltMsMax, () => this.resume());

@@ -51,7 +51,7 @@ export interface Caller {
   end(): void;
 }
 
-/** The end of a conversation that a router talks to. */
+/** The end of a channel that a router sends to. */
 export interface Hosting {
   take(message: Uint8Array): void;
   close(): void;
@@ -67,13 +67,13 @@ interface Led {
 
 export class ReplicatedShard extends LogReplica {
   readonly #parts: ReplicatedShardParts;
-  readonly #calls: Set<Conversation> = new Set();
+  readonly #calls: Set<Channel> = new Set();
   #led: Led | undefined;
 
   constructor(parts: ReplicatedShardParts) {
     const { number: shard, count, flushBytes } = parts;
     const kind = { shards: count, shard: shardName(parts) };
-    super(parts, { shard, kind, flushBytes, tells: false });
+    super(parts, { shard, kind, flushBytes, isHeard: false });
     this.#parts = parts;
   }
 
@@ -102,15 +102,15 @@ export class ReplicatedShard extends LogReplica {
     return this.#led?.scrape();
   }
 
-  /** Opens a conversation of a router with the shard. Undefined when this node does not lead. */
+  /** Opens a channel of a router to the shard. Undefined when this node does not lead. */
   call(caller: Caller): Hosting | undefined {
     const led = this.#led;
     if (led === undefined) return undefined;
     const { number: shard, count, isLimited, clock, defer, onBug } = this.#parts;
-    const conversation = new Conversation(caller, led.log, () => this.#calls.delete(conversation));
-    this.#calls.add(conversation);
+    const channel = new Channel(caller, led.log, () => this.#calls.delete(channel));
+    this.#calls.add(channel);
     const { broker, feed, scrape } = led;
-    const send = (message: Uint8Array<ArrayBuffer>): void => conversation.say(message);
+    const send = (message: Uint8Array<ArrayBuffer>): void => channel.say(message);
     const deferHints = (run: () => void): void => void clock.after(hintGapMs, run);
     const hosted = {
       broker,
@@ -126,13 +126,13 @@ export class ReplicatedShard extends LogReplica {
     };
     ShardHost.open(hosted, (host) => led.hosts.add(host)).then(
       (host) =>
-        conversation.open(host, () => {
+        channel.open(host, () => {
           led.hosts.delete(host);
           host.close();
         }),
-      () => conversation.end(),
+      () => channel.end(),
     );
-    return conversation;
+    return channel;
   }
 
   applied(): void {
@@ -185,7 +185,7 @@ function shardName({ number, count }: ReplicatedShardParts): number | undefined 
   return count === 1 ? undefined : number;
 }
 
-class Conversation implements Hosting {
+class Channel implements Hosting {
   readonly #caller: Caller;
   readonly #log: LeaderLog;
   readonly #onEnd: () => void;

@@ -19,7 +19,7 @@ interface NewStream {
   /** The user agent of the client. */
   readonly client: string | undefined;
   /** Notifies the worker that a task it works on was cancelled. */
-  readonly tellCancelled: (id: TaskId) => void;
+  readonly sendCancelled: (id: TaskId) => void;
 }
 
 export class ConnectedWorkers {
@@ -52,8 +52,8 @@ export class ConnectedWorkers {
   }
 
   /** On all its streams: which of them has the task is not known. */
-  tellCancelled(tenantId: TenantId, workerId: WorkerId, id: TaskId): void {
-    for (const stream of this.#opened.get(tenantId)?.get(workerId) ?? []) stream.tellCancelled(id);
+  sendCancelled(tenantId: TenantId, workerId: WorkerId, id: TaskId): void {
+    for (const stream of this.#opened.get(tenantId)?.get(workerId) ?? []) stream.sendCancelled(id);
   }
 
   *of(tenantId: TenantId): Generator<readonly [WorkerId, ConnectedWorker]> {

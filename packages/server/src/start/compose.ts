@@ -141,14 +141,14 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   metrics.inFlightBytes.collect(() => [[inFlight.bytes]]);
   metrics.inFlightCuts.collect(() => [[inFlight.cuts]]);
   const onState = (state: EngineState, fault: FaultError | undefined): void => {
-    for (const tell of watchers) tell(state);
+    for (const notify of watchers) notify(state);
     // A node of a cluster looks after its own storage, and the storage of a leader elsewhere is not its own.
     if (parts.openNode !== undefined) return;
     if (state === "failed" && fault !== undefined) parts.onFailed(fault);
   };
   const endpointWatchers: ((change: EndpointChange) => void)[] = [];
   const onEndpoint = (change: EndpointChange): void => {
-    for (const tell of endpointWatchers) tell(change);
+    for (const notify of endpointWatchers) notify(change);
   };
   const running = { ...parts, feed, limiter, onState, onEndpoint };
   const isAlone = config.shards === 1 && parts.openNode === undefined;

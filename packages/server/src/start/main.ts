@@ -83,8 +83,8 @@ function readConfig(argv: readonly string[]): Given {
   for (const warning of loaded.warnings) process.stderr.write(`codeq: warning: ${warning}\n`);
   const openFilesMax = readOpenFilesMax();
   const connectionsMax = connectionsThatFit(loaded.config, openFilesMax);
-  const isTold = isLoweredNotably(loaded.config, openFilesMax);
-  const advice = isTold ? openFilesAdvice(loaded.config, openFilesMax) : undefined;
+  const isLowered = isLoweredNotably(loaded.config, openFilesMax);
+  const advice = isLowered ? openFilesAdvice(loaded.config, openFilesMax) : undefined;
   return { config: { ...loaded.config, connectionsMax }, certificates, advice };
 }
 

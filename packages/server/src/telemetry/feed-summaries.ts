@@ -70,7 +70,7 @@ class Tally {
   readonly #stopListening: () => void;
   #queues = new Map<string, EventCounts>();
   #others = 0;
-  #cancelTelling: (() => void) | undefined;
+  #cancelTimer: (() => void) | undefined;
 
   constructor(feed: Feed, clock: Clock, tenantId: TenantId | undefined) {
     this.#clock = clock;
@@ -86,11 +86,11 @@ class Tally {
 
   close(): void {
     this.#stopListening();
-    this.#cancelTelling?.();
+    this.#cancelTimer?.();
   }
 
   #count({ event, command }: FeedEvent): void {
-    this.#cancelTelling ??= this.#clock.after(everyMs, () => this.#tell());
+    this.#cancelTimer ??= this.#clock.after(everyMs, () => this.#publish());
     const queue = queueOf(command);
     let counts = this.#queues.get(queue);
     if (counts === undefined) {
@@ -104,11 +104,11 @@ class Tally {
     counts[event] = (counts[event] ?? 0) + 1;
   }
 
-  #tell(): void {
+  #publish(): void {
     const summary = { atMs: this.#clock.nowMs(), queues: this.#queues, others: this.#others };
     this.#queues = new Map();
     this.#others = 0;
-    this.#cancelTelling = undefined;
+    this.#cancelTimer = undefined;
     for (const each of [...this.listeners]) each.hear(summary);
   }
 }

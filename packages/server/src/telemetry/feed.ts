@@ -54,7 +54,7 @@ export class Feed {
     return listeners.filter(({ isShared }) => isShared !== true).length;
   }
 
-  tell(event: FeedEvent): void {
+  publish(event: FeedEvent): void {
     for (const each of this.#ofTenants.get(event.tenantId) ?? []) each.hear(event);
     for (const each of this.#ofTenants.get(undefined) ?? []) each.hear(event);
   }

@@ -1,7 +1,7 @@
 /** `dlq`: lists, shows, groups, replays and deletes failures, which are dead letters and failed tasks, of the token's tenant. */
 import { failureGroups, type ItemOf, type ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
-import { ask, asker, type BodyOf, bodyOf, tell } from "../../api/contract-commands.ts";
+import { ask, asker, type BodyOf, bodyOf, print } from "../../api/contract-commands.ts";
 import { taskLines } from "../../api/task-view.ts";
 import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
@@ -21,7 +21,7 @@ export function list(call: Call): Promise<void> {
 
 export function show(call: Call): Promise<void> {
   const params = { id: call.word(0) };
-  return tell(call, ["GET /admin/tasks/:id", { params }], ({ task }) =>
+  return print(call, ["GET /admin/tasks/:id", { params }], ({ task }) =>
     taskLines(task, call.style).join("\n"),
   );
 }
@@ -64,7 +64,7 @@ export function triage(call: Call): Promise<void> {
   // The server refuses a state that does not exist.
   const state = call.word(1) as BodyOf<typeof key>["state"];
   const given = { params: { id }, body: { ...bodyOf(call, key), state } };
-  return tell(call, [key, given], () =>
+  return print(call, [key, given], () =>
     state === "open" ? `${id} is open again` : `${id} is ${state}`,
   );
 }
@@ -85,7 +85,7 @@ export async function edit(call: Call): Promise<void> {
   }
   const payload = given === undefined ? undefined : await readPayload(call, given, false);
   const body = withPayload(changes, payload);
-  return tell(call, [key, { params: { id }, body }], ({ task }) => `made task ${task.id} of it`);
+  return print(call, [key, { params: { id }, body }], ({ task }) => `made task ${task.id} of it`);
 }
 
 function remove(call: Call): Promise<number> {

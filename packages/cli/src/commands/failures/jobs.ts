@@ -1,6 +1,6 @@
 /** `jobs` and `dlq redrive`: change all tasks that match a filter, at a limited rate. */
 import type { ItemOf, ReplyOf } from "@codeq/client/command-line";
-import { ask, type BodyOf, bodyOf, showList, tell } from "../../api/contract-commands.ts";
+import { ask, type BodyOf, bodyOf, print, showList } from "../../api/contract-commands.ts";
 import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
 import type { Column } from "../../terminal/table.ts";
@@ -17,7 +17,7 @@ export function list(call: Call): Promise<void> {
 
 export async function show(call: Call): Promise<void> {
   const given = { params: { id: call.word(0) } };
-  if (!call.options.has("watch")) return tell(call, ["GET /admin/jobs/:id", given], sayJob);
+  if (!call.options.has("watch")) return print(call, ["GET /admin/jobs/:id", given], sayJob);
   const { host } = call;
   const quit = new AbortController();
   const signal = AbortSignal.any([host.stopped(), quit.signal]);
@@ -72,7 +72,7 @@ async function begin(call: Call, given: JobBody): Promise<void> {
   }
   const dryRun = options.has("dry-run") ? true : undefined;
   const body = { ...wanted, ...given, all, dryRun };
-  return tell(call, ["POST /admin/jobs", { body }], sayBegun);
+  return print(call, ["POST /admin/jobs", { body }], sayBegun);
 }
 
 /** A job that has begun, or what it would change. */
@@ -84,7 +84,7 @@ export function sayBegun(answer: ReplyOf<"POST /admin/jobs">): string {
 
 function change(call: Call, verb: "pause" | "resume" | "abort"): Promise<void> {
   const given = { params: { id: call.word(0) } };
-  return tell(call, [`POST /admin/jobs/:id/${verb}`, given], sayJob);
+  return print(call, [`POST /admin/jobs/:id/${verb}`, given], sayJob);
 }
 
 function sayJob(job: BulkJob): string {

@@ -93,7 +93,7 @@ function begin(call: Call, action: "move" | "cancel"): Promise<void> {
   const [command, lane] = call.words;
   const dryRun = call.options.has("dry-run") ? true : undefined;
   const body = { ...contract.bodyOf(call, "POST /admin/jobs"), action, command, lane, dryRun };
-  return contract.tell(call, ["POST /admin/jobs", { body }], sayBegun);
+  return contract.print(call, ["POST /admin/jobs", { body }], sayBegun);
 }
 
 const change: (

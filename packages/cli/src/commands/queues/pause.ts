@@ -1,13 +1,13 @@
 /** `pause` and `resume`: stop and resume claims from a queue. */
 import type { ReplyOf } from "@codeq/client/command-line";
-import { tell } from "../../api/contract-commands.ts";
+import { print } from "../../api/contract-commands.ts";
 import type { Call } from "../../call.ts";
 import { localMoment } from "../../terminal/units.ts";
 
 export function pause(call: Call): Promise<void> {
   const params = { command: call.word(0) };
   const given = { params, body: { reason: call.options.text("reason") } };
-  return tell(
+  return print(
     call,
     ["POST /admin/queues/:command/pause", given],
     () => `paused ${params.command}; resume it with codeq resume ${params.command}`,
@@ -16,7 +16,7 @@ export function pause(call: Call): Promise<void> {
 
 export function resume(call: Call): Promise<void> {
   const params = { command: call.word(0) };
-  return tell(
+  return print(
     call,
     ["POST /admin/queues/:command/resume", { params }],
     () => `resumed ${params.command}`,

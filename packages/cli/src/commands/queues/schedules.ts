@@ -18,7 +18,7 @@ export function put(call: Call): Promise<void> {
     unique: uniqueIn(call.options),
     except: call.options.has("except") ? call.options.list("except") : undefined,
   };
-  return contract.tell(
+  return contract.print(
     call,
     ["PUT /admin/schedules/:id", { ...ofOne(call), body }],
     ({ id, version, nextAt }) => `${id} has version ${version}; next: ${momentOr(nextAt, "never")}`,
@@ -76,7 +76,7 @@ export { remove as delete };
 
 export function pause(call: Call): Promise<void> {
   const given = { ...ofOne(call), body: { reason: call.options.text("reason") } };
-  return contract.tell(
+  return contract.print(
     call,
     ["POST /admin/schedules/:id/pause", given],
     ({ id }) => `${id} is paused`,
@@ -84,7 +84,7 @@ export function pause(call: Call): Promise<void> {
 }
 
 export function resume(call: Call): Promise<void> {
-  return contract.tell(
+  return contract.print(
     call,
     ["POST /admin/schedules/:id/resume", ofOne(call)],
     ({ id, nextAt }) => `${id} goes on; next: ${momentOr(nextAt, "never")}`,
@@ -93,7 +93,7 @@ export function resume(call: Call): Promise<void> {
 
 export function run(call: Call): Promise<void> {
   const request = ["POST /admin/schedules/:id/run", ofOne(call)] as const;
-  return contract.tell(call, request, ({ taskId }) => taskId);
+  return contract.print(call, request, ({ taskId }) => taskId);
 }
 
 const runColumns: readonly Column<ItemOf<"GET /admin/schedules/:id/runs">>[] = [
@@ -116,7 +116,7 @@ export function runs(call: Call): Promise<void> {
 
 export function why(call: Call): Promise<void> {
   const given = { ...ofOne(call), query: { at: call.word(1) } };
-  return contract.tell(call, ["GET /admin/schedules/:id/explain", given], ({ text }) => text);
+  return contract.print(call, ["GET /admin/schedules/:id/explain", given], ({ text }) => text);
 }
 
 export function backfill(call: Call): Promise<void> {
@@ -126,7 +126,7 @@ export function backfill(call: Call): Promise<void> {
   }
   const dryRun = call.options.has("dry-run") ? true : undefined;
   const given = { ...ofOne(call), body: { ...rest, from, until, dryRun } };
-  return contract.tell(call, ["POST /admin/schedules/:id/backfill", given], (answer) =>
+  return contract.print(call, ["POST /admin/schedules/:id/backfill", given], (answer) =>
     "id" in answer
       ? `job ${answer.id} has begun; codeq jobs show ${answer.id} --watch follows it`
       : `${answer.hasMore ? "at least " : ""}${counted(answer.matched, "task")} would be created`,

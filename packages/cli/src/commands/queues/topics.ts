@@ -23,7 +23,7 @@ export async function set(call: Call): Promise<void> {
     ...tiersOf(call),
     ...lanesOf(call, policy),
   };
-  return contract.tell(
+  return contract.print(
     call,
     ["PUT /admin/topics/:topicName", { ...topicOf(call), body }],
     ({ topicName, version, policy }) =>

@@ -23,24 +23,24 @@ import { counted } from "../../terminal/units.ts";
 
 export async function run(call: Call): Promise<number> {
   const findings: Finding[] = [];
-  const tell = (...found: readonly Finding[]): void => {
+  const print = (...found: readonly Finding[]): void => {
     findings.push(...found);
     if (!call.json) for (const finding of found) show(call, finding);
   };
-  tell(checkVersions());
-  const patient = await examine(call, tell);
+  print(checkVersions());
+  const patient = await examine(call, print);
   if (patient !== undefined) {
-    tell(...checkDataDirectory(patient), ...checkShards(patient));
-    tell(...(await checkStoreFiles(patient)));
-    tell(checkSync(patient), checkDurability(patient));
-    tell(
+    print(...checkDataDirectory(patient), ...checkShards(patient));
+    print(...(await checkStoreFiles(patient)));
+    print(checkSync(patient), checkDurability(patient));
+    print(
       await checkOpenFiles(patient),
       checkMemory(),
       await checkBudget(patient),
       checkClock(patient),
     );
-    tell(...(await checkPorts(patient)));
-    tell(...(await checkServer(patient)));
+    print(...(await checkPorts(patient)));
+    print(...(await checkServer(patient)));
   }
   const numberOf = (verdict: Verdict): number =>
     findings.filter((finding) => finding.verdict === verdict).length;
@@ -56,14 +56,17 @@ export async function run(call: Call): Promise<number> {
   throw new CliError(`${failed} check(s) failed`, { exit: "taskFailed", next: "see above" });
 }
 
-async function examine(call: Call, tell: (finding: Finding) => void): Promise<Patient | undefined> {
+async function examine(
+  call: Call,
+  print: (finding: Finding) => void,
+): Promise<Patient | undefined> {
   try {
     const { config, warnings } = await serverConfig(call);
-    tell(ok("configuration", warnings.length === 0 ? "valid" : `valid; ${warnings.join("; ")}`));
+    print(ok("configuration", warnings.length === 0 ? "valid" : `valid; ${warnings.join("; ")}`));
     return { call, config };
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
-    tell(fail("configuration", error.message, error.next ?? ""));
+    print(fail("configuration", error.message, error.next ?? ""));
     return undefined;
   }
 }

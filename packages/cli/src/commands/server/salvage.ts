@@ -20,12 +20,12 @@ export async function run(call: Call): Promise<number> {
   }
   let damages = 0;
   let tasks = 0;
-  const tell = (what: string): void => {
+  const report = (what: string): void => {
     damages += 1;
     call.host.errors.write(`${what}\n`);
   };
   for (const each of storesIn(directory)) {
-    for (const salvaged of await salvageTasks(each, tell)) {
+    for (const salvaged of await salvageTasks(each, report)) {
       tasks += 1;
       call.print(lineOf(salvaged));
     }

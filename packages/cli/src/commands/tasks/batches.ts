@@ -20,7 +20,7 @@ export async function create(call: Call): Promise<void> {
     command: checkCommand(call.word(1)),
   };
   const body = withPayload(fields, payload);
-  return contract.tell(call, ["PUT /batches/:id", { ...ofOne(call), body }], say);
+  return contract.print(call, ["PUT /batches/:id", { ...ofOne(call), body }], say);
 }
 
 export function add(call: Call): Promise<number | undefined> {
@@ -29,11 +29,11 @@ export function add(call: Call): Promise<number | undefined> {
 }
 
 export function seal(call: Call): Promise<void> {
-  return contract.tell(call, ["POST /batches/:id/seal", ofOne(call)], say);
+  return contract.print(call, ["POST /batches/:id/seal", ofOne(call)], say);
 }
 
 export function cancel(call: Call): Promise<void> {
-  return contract.tell(call, ["POST /batches/:id/cancel", ofOne(call)], say);
+  return contract.print(call, ["POST /batches/:id/cancel", ofOne(call)], say);
 }
 
 function say({ id, phase, total, pending, callbackId }: Batch): string {
@@ -85,7 +85,7 @@ export function replay(call: Call): Promise<void> {
   const dryRun = call.options.has("dry-run") ? true : undefined;
   const filter = { batch: call.word(0), place: "failure" } as const;
   const body = { action: "replay", ...filter, ratePerSecond, dryRun } as const;
-  return contract.tell(call, ["POST /admin/jobs", { body }], sayBegun);
+  return contract.print(call, ["POST /admin/jobs", { body }], sayBegun);
 }
 
 function ofOne(call: Call): { readonly params: { readonly id: string } } {

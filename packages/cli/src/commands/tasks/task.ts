@@ -5,7 +5,7 @@
 
 import type { ItemOf, ReplyOf } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
-import { ask, type BodyOf, bodyOf, tell } from "../../api/contract-commands.ts";
+import { ask, type BodyOf, bodyOf, print } from "../../api/contract-commands.ts";
 import { taskLines, taskOf } from "../../api/task-view.ts";
 import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
@@ -16,7 +16,7 @@ export async function show(call: Call): Promise<void> {
   const isGo = call.row.group === "go";
   if (!isGo && call.options.has("by-key")) {
     const of = { params: { key: call.word(0) } };
-    return tell(call, ["GET /tasks/by-key/:key", of], (task) => linesOf(call, task));
+    return print(call, ["GET /tasks/by-key/:key", of], (task) => linesOf(call, task));
   }
   const consistency = !isGo && call.options.has("local") ? "local" : undefined;
   const given = { params: await taskOf(call), query: { consistency } } as const;
@@ -31,7 +31,7 @@ function linesOf({ style }: Call, task: Parameters<typeof taskLines>[0]): string
 export function cancel(call: Call): Promise<void> {
   const key = "POST /admin/tasks/:id/cancel";
   const given = { params: { id: call.word(0) }, body: bodyOf(call, key) };
-  return tell(call, [key, given], ({ task: { id, place, workerId } }) =>
+  return print(call, [key, given], ({ task: { id, place, workerId } }) =>
     place === "leased"
       ? `asked ${workerId} to stop ${id}; the worker loses the task when the grace period is over`
       : `cancelled ${id}`,
@@ -69,7 +69,7 @@ export async function edit(call: Call): Promise<void> {
 
 function change(call: Call, body: string | BodyOf<"PATCH /admin/tasks/:id">): Promise<void> {
   const given = { params: { id: call.word(0) }, body };
-  return tell(call, ["PATCH /admin/tasks/:id", given], ({ task }) => sentenceOf(task));
+  return print(call, ["PATCH /admin/tasks/:id", given], ({ task }) => sentenceOf(task));
 }
 
 type ListedTask = ItemOf<"GET /admin/tasks">;

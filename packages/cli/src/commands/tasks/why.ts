@@ -1,6 +1,6 @@
 /** `why`: explains why a task does not run, or why a worker gets no tasks. */
 import type { ReplyOf } from "@codeq/client/command-line";
-import { tell } from "../../api/contract-commands.ts";
+import { print } from "../../api/contract-commands.ts";
 import { taskOf } from "../../api/task-view.ts";
 import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
@@ -17,10 +17,10 @@ export async function run(call: Call): Promise<void> {
   }
   if (workerId !== undefined) {
     const params = { workerId };
-    return tell(call, ["GET /admin/workers/:workerId/explain", { params }], linesOfWorker);
+    return print(call, ["GET /admin/workers/:workerId/explain", { params }], linesOfWorker);
   }
   const params = await taskOf(call);
-  return tell(call, ["GET /tasks/:id/explain", { params }], linesOfTask);
+  return print(call, ["GET /tasks/:id/explain", { params }], linesOfTask);
 }
 
 function linesOfTask(explanation: TaskExplanation): string {

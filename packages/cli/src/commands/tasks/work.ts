@@ -54,7 +54,7 @@ export async function run(call: Call): Promise<void> {
       run: runTask,
       clock: host.clock,
       stopped: host.stopped(),
-      tell: (event) => tell(call, event),
+      report: (event) => report(call, event),
     });
     call.note(`${completed} completed, ${others} not`);
   } catch (error) {
@@ -91,7 +91,7 @@ async function runnerOf(call: Call): Promise<RunTask> {
   });
 }
 
-function tell(call: Call, event: WorkEvent): void {
+function report(call: Call, event: WorkEvent): void {
   const { style, host } = call;
   const nowMs = host.clock.nowMs();
   if (call.json) {

@@ -14,7 +14,7 @@ import { MemoryKv } from "../../kv/memory-kv.ts";
 import type { RowCodec } from "../../row-codec.ts";
 import { LeaderLog } from "./leader-log.ts";
 import { sharedRecordTypes } from "./shared-log.ts";
-import { firstPlace, type LogPlace, readSlot, stamp } from "./slot-rules.ts";
+import { firstPosition, type LogPosition, readSlot, stamp } from "./slot-rules.ts";
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
@@ -54,26 +54,26 @@ function record(type: number, epoch: number, writer: number) {
 
 function setup(way?: Way) {
   const server = new MemoryLogServer(5);
-  const bytes = stamp(leader, firstPlace);
+  const bytes = stamp(leader, firstPosition);
   server.append(bytes, 1);
-  const { place } = readSlot(firstPlace, bytes);
+  const { position } = readSlot(firstPosition, bytes);
   const clock = new HandClock();
   const shared = server.connect(way);
-  const log = openLog(shared, clock, place);
-  return { server, clock, log, place };
+  const log = openLog(shared, clock, position);
+  return { server, clock, log, position };
 }
 
-function openLog(shared: MemorySharedLog, clock: EngineClock, place: LogPlace): LeaderLog {
+function openLog(shared: MemorySharedLog, clock: EngineClock, position: LogPosition): LeaderLog {
   const beat = leader.body;
-  return new LeaderLog({ shared, place, shard: 0, clock, leaseMs: 2000, beatMs: 500, beat });
+  return new LeaderLog({ shared, position, shard: 0, clock, leaseMs: 2000, beatMs: 500, beat });
 }
 
 /** Another node takes over behind everything. */
 function depose(server: MemoryLogServer): void {
-  let place = firstPlace;
-  for (const bytes of server.read(1)) ({ place } = readSlot(place, bytes));
-  const takeover = record(sharedRecordTypes.takeover, place.epoch + 1, 8);
-  server.append(stamp(takeover, place), place.slot + 1);
+  let position = firstPosition;
+  for (const bytes of server.read(1)) ({ position } = readSlot(position, bytes));
+  const takeover = record(sharedRecordTypes.takeover, position.epoch + 1, 8);
+  server.append(stamp(takeover, position), position.slot + 1);
 }
 
 describe("the log of a leader", () => {
@@ -143,9 +143,9 @@ describe("the log of a leader", () => {
   });
 
   test("passes over a record of somebody who was deposed", async () => {
-    const { log, server, place } = setup();
+    const { log, server, position } = setup();
     const late = record(1, 0, 3);
-    server.append(stamp(late, place), 2);
+    server.append(stamp(late, position), 2);
     assert.equal(await append(log, frameOf("one")), 1);
     assert.deepEqual(await bodiesFrom(log, 1), ["one"]);
     assert.ok(Buffer.from(server.read(3)[0] ?? "").includes("one"));
@@ -217,11 +217,11 @@ describe("the log of a leader", () => {
   });
 
   test("steps down when a record that was refused is in the log after all", async () => {
-    const { log, server, place } = setup();
+    const { log, server, position } = setup();
     server.bytesMax = 0;
     await assert.rejects(append(log, frameOf("one")), { code: "disk_full" });
     server.bytesMax = Number.POSITIVE_INFINITY;
-    server.append(stamp(record(1, 1, 7), place), 2);
+    server.append(stamp(record(1, 1, 7), position), 2);
     await assert.rejects(append(log, frameOf("two")), { code: "unknown" });
     assert.equal(await log.lost, "given up");
   });

@@ -23,12 +23,12 @@ import {
 } from "../log.ts";
 import { trimmed } from "../log-fault.ts";
 import { type Appending, type SharedLog, sharedRecordTypes } from "./shared-log.ts";
-import { type LogPlace, placeText, readSlot, stamp } from "./slot-rules.ts";
+import { type LogPosition, positionText, readSlot, stamp } from "./slot-rules.ts";
 
 export interface LeaderLogParts {
   readonly shared: SharedLog;
-  /** The place after the takeover of this node. */
-  readonly place: LogPlace;
+  /** The position after the takeover of this node. */
+  readonly position: LogPosition;
   readonly shard: number;
   readonly clock: EngineClock;
   /** How long after a record that was kept no other node can have taken over. */
@@ -49,7 +49,7 @@ const retryMaxMs = 100;
 const shorterMs = 5000;
 /** A full log takes records again when this part of it is free, so that it does not fill up at once. */
 const freeShare = 1 / 16;
-/** No more records are kept for the next backup: their places take memory, and the log has a limit. */
+/** No more records are kept for the next backup: their positions take memory, and the log has a limit. */
 const heldRecordsMax = 50_000;
 const heldBytesMax = 64 * 1024 * 1024;
 /** A busy log gets a heartbeat this many times less often than an idle one. */
@@ -59,7 +59,7 @@ const gatherMs = 1;
 const noticeGapMs = 10;
 
 interface KeptRecord {
-  readonly place: LogPlace;
+  readonly position: LogPosition;
   /** Bytes of the log up to this record, since it was opened, heartbeats included. */
   readonly endBytes: number;
 }
@@ -73,7 +73,7 @@ export class LeaderLog implements Log {
   readonly #epoch: number;
   /** Oldest first; the engine may begin at the first one. */
   readonly #kept: KeptRecord[];
-  #place: LogPlace;
+  #position: LogPosition;
   /** Bytes of the log since it was opened. */
   #bytes = 0;
   #leaseUntilMs: number;
@@ -91,10 +91,10 @@ export class LeaderLog implements Log {
 
   constructor(parts: LeaderLogParts) {
     this.#parts = parts;
-    this.#place = parts.place;
-    this.#writer = parts.place.writer;
-    this.#epoch = parts.place.epoch;
-    this.#kept = [{ place: parts.place, endBytes: 0 }];
+    this.#position = parts.position;
+    this.#writer = parts.position.writer;
+    this.#epoch = parts.position.epoch;
+    this.#kept = [{ position: parts.position, endBytes: 0 }];
     // The takeover may have been kept long before it was read.
     this.#leaseUntilMs = 0;
     this.lost = new Promise((resolve) => {
@@ -103,8 +103,8 @@ export class LeaderLog implements Log {
     this.#planBeat(0);
   }
 
-  get place(): LogPlace {
-    return this.#place;
+  get position(): LogPosition {
+    return this.#position;
   }
 
   /** When the newest record that the log has kept was sent. */
@@ -136,11 +136,11 @@ export class LeaderLog implements Log {
   onSure: () => void = () => {};
 
   get firstIndex(): number {
-    return (this.#kept[0] as KeptRecord).place.index + 1;
+    return (this.#kept[0] as KeptRecord).position.index + 1;
   }
 
   get lastIndex(): number {
-    return (this.#kept.at(-1) as KeptRecord).place.index;
+    return (this.#kept.at(-1) as KeptRecord).position.index;
   }
 
   get bytes(): number {
@@ -157,8 +157,8 @@ export class LeaderLog implements Log {
     void this.#work();
   }
 
-  placeOf(index: number): string {
-    return placeText(this.#keptAt(index).place);
+  positionOf(index: number): string {
+    return positionText(this.#keptAt(index).position);
   }
 
   async sync(): Promise<void> {
@@ -171,10 +171,10 @@ export class LeaderLog implements Log {
 
   async trim(index: number): Promise<void> {
     const keep = Math.min(index - 1, this.lastIndex);
-    const removed = keep - (this.#kept[0] as KeptRecord).place.index;
+    const removed = keep - (this.#kept[0] as KeptRecord).position.index;
     if (removed <= 0) return;
     this.#kept.splice(0, removed);
-    this.#durableSlot = (this.#kept[0] as KeptRecord).place.slot;
+    this.#durableSlot = (this.#kept[0] as KeptRecord).position.slot;
   }
 
   /** The slot up to which the kv of the leader is durable; 0 until it is known. */
@@ -253,7 +253,7 @@ export class LeaderLog implements Log {
     await Promise.resolve();
     for (;;) {
       if (this.#fault !== undefined) return this.#fault;
-      const bytes = stamp(record, this.#place);
+      const bytes = stamp(record, this.#position);
       const sentMs = clock.monotonicMs();
       const outcome = await this.#sendUntilKnown(bytes);
       if (this.#fault !== undefined) return this.#fault;
@@ -272,7 +272,7 @@ export class LeaderLog implements Log {
     let retryMs = retryMinMs;
     let isRepeat = false;
     for (;;) {
-      const outcome = await this.#parts.shared.append(bytes, this.#place.slot + 1);
+      const outcome = await this.#parts.shared.append(bytes, this.#position.slot + 1);
       if (outcome.kind === "lost") {
         this.#losing("diverged", new FaultError("unknown", outcome.why));
       }
@@ -299,9 +299,9 @@ export class LeaderLog implements Log {
 
   /** Another record is in the slot; true when it is a dead record. */
   #passOver(taken: Uint8Array): boolean {
-    const { meaning, place } = readSlot(this.#place, taken);
+    const { meaning, position } = readSlot(this.#position, taken);
     if (meaning.kind === "dead") {
-      this.#place = place;
+      this.#position = position;
       return true;
     }
     if (meaning.kind === "live" && meaning.header.writer === this.#writer) {
@@ -323,12 +323,12 @@ export class LeaderLog implements Log {
     const startedMs = clock.monotonicMs();
     while (this.#fault === undefined) {
       try {
-        const [found] = await shared.read(this.#place.slot + 1);
+        const [found] = await shared.read(this.#position.slot + 1);
         if (found !== undefined) return found;
         if (clock.monotonicMs() - startedMs > shorterMs) {
           const { last } = await shared.bounds();
-          if (last < this.#place.slot) {
-            const why = `the log ends at slot ${last}, before ${this.#place.slot}`;
+          if (last < this.#position.slot) {
+            const why = `the log ends at slot ${last}, before ${this.#position.slot}`;
             this.#losing("diverged", new FaultError("unknown", why));
           }
         }
@@ -346,11 +346,11 @@ export class LeaderLog implements Log {
   }
 
   #keep(bytes: Buffer, sentMs: number): void {
-    const before = this.#place;
-    this.#place = readSlot(before, bytes).place;
+    const before = this.#position;
+    this.#position = readSlot(before, bytes).position;
     this.#bytes += bytes.length;
-    if (this.#place.index > before.index) {
-      this.#kept.push({ place: this.#place, endBytes: this.#bytes });
+    if (this.#position.index > before.index) {
+      this.#kept.push({ position: this.#position, endBytes: this.#bytes });
     }
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
     // The last bytes of a full log still take heartbeats.
@@ -363,10 +363,10 @@ export class LeaderLog implements Log {
     if (this.#hasNotified) return;
     this.#hasNotified = true;
     this.#parts.shared.notify();
-    const kept = this.#place;
+    const kept = this.#position;
     void this.#parts.clock.after(noticeGapMs, () => {
       this.#hasNotified = false;
-      if (this.#place !== kept) this.#notify();
+      if (this.#position !== kept) this.#notify();
     });
   }
 
@@ -421,7 +421,7 @@ export class LeaderLog implements Log {
   }
 
   #keptAt(index: number): KeptRecord {
-    const first = (this.#kept[0] as KeptRecord).place.index;
+    const first = (this.#kept[0] as KeptRecord).position.index;
     const found = this.#kept[index - first];
     if (found === undefined) throw trimmed(index, first + 1);
     return found;
@@ -441,16 +441,16 @@ export class LeaderLog implements Log {
   }
 
   async *#read(from: number, last: number): AsyncGenerator<LogRecord, void, void> {
-    let { place } = this.#keptAt(from - 1);
-    while (place.index < last) {
-      for (const bytes of await this.#readAnswered(place.slot + 1)) {
-        const reading = readSlot(place, bytes);
+    let { position } = this.#keptAt(from - 1);
+    while (position.index < last) {
+      for (const bytes of await this.#readAnswered(position.slot + 1)) {
+        const reading = readSlot(position, bytes);
         const { meaning } = reading;
         if (meaning.kind === "diverged") throw new FaultError("corrupt", meaning.why);
-        place = reading.place;
+        position = reading.position;
         if (meaning.kind !== "live" || meaning.header.type !== recordTypes.batches) continue;
         const { type, shard, epoch, writer, timeMs, opCount } = meaning.header;
-        const { index } = place;
+        const { index } = position;
         yield { index, type, shard, epoch, writer, timeMs, opCount, body: meaning.body };
         if (index >= last) return;
       }

@@ -23,7 +23,7 @@ import { recordTypes } from "../log.ts";
 import { LeaderLog } from "./leader-log.ts";
 import { NodeNotes } from "./node-notes.ts";
 import { type SharedLog, sharedRecordTypes } from "./shared-log.ts";
-import { type LogPlace, type Meaning, quietSlots, readSlot, stamp } from "./slot-rules.ts";
+import { type LogPosition, type Meaning, quietSlots, readSlot, stamp } from "./slot-rules.ts";
 
 /** The leader, as its takeover names it. */
 export interface LeaderName {
@@ -148,7 +148,7 @@ export class Replica implements AsyncDisposable {
   readonly #timing: ReplicaTiming;
   readonly #ended: Promise<void>;
   #role: ReplicaRole = "following";
-  #place: LogPlace;
+  #position: LogPosition;
   #leader: LeaderName | undefined;
   #heardMs: number;
   /** When the log last did not answer. */
@@ -170,8 +170,8 @@ export class Replica implements AsyncDisposable {
   #hasNews = false;
   #leaderLog: LeaderLog | undefined;
   #leading: Leading | undefined;
-  /** The place of the last record that this node, as the leader, wrote only to have the log trimmed. */
-  #marked: LogPlace | undefined;
+  /** The position of the last record that this node, as the leader, wrote only to have the log trimmed. */
+  #marked: LogPosition | undefined;
   /** There was a checkpoint since this node last checked whether to make its kv durable. */
   #isDue = false;
   readonly #notes: NodeNotes;
@@ -192,13 +192,13 @@ export class Replica implements AsyncDisposable {
   #handedEpoch = 0;
   /** The log should end, without a next leader. */
   #isEnding = false;
-  /** The place of the last record of the log, once it was read. Nothing is led behind it. */
-  #endPlace: LogPlace | undefined;
+  /** The position of the last record of the log, once it was read. Nothing is led behind it. */
+  #endPosition: LogPosition | undefined;
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
     this.#timing = parts.timing ?? replicaTiming;
-    this.#place = parts.follower.storedPlace;
+    this.#position = parts.follower.storedPosition;
     this.#notes = new NodeNotes({
       self: parts.self.id,
       nodes: parts.nodes,
@@ -213,7 +213,7 @@ export class Replica implements AsyncDisposable {
   }
 
   get status(): ReplicaStatus {
-    const { slot, epoch, index } = this.#leaderLog?.place ?? this.#place;
+    const { slot, epoch, index } = this.#leaderLog?.position ?? this.#position;
     const silentMs = this.#parts.clock.monotonicMs() - this.#heardMs;
     return {
       role: this.#role,
@@ -279,10 +279,10 @@ export class Replica implements AsyncDisposable {
     while (!this.#isStopping) {
       try {
         await this.#drain();
-        this.#tell(this.#notes.problem);
+        this.#report(this.#notes.problem);
         await this.#secureWhenDue();
-        if (this.#endPlace !== undefined) {
-          await this.#parts.follower.end(this.#endPlace);
+        if (this.#endPosition !== undefined) {
+          await this.#parts.follower.end(this.#endPosition);
           this.#finish();
           return;
         }
@@ -295,7 +295,7 @@ export class Replica implements AsyncDisposable {
         // A log that does not answer says nothing about its leader.
         this.#deafMs = this.#parts.clock.monotonicMs();
         this.#become("following");
-        this.#tell(error.message);
+        this.#report(error.message);
         await this.#pause(this.#timing.pollMs);
       }
     }
@@ -331,15 +331,15 @@ export class Replica implements AsyncDisposable {
     this.#hasNews = false;
     let isLed = false;
     for (;;) {
-      const records = await shared.read(this.#place.slot + 1);
+      const records = await shared.read(this.#position.slot + 1);
       for (const bytes of records) {
-        const { meaning, place } = readSlot(this.#place, bytes);
+        const { meaning, position } = readSlot(this.#position, bytes);
         if (meaning.kind === "diverged") throw new FaultError("corrupt", meaning.why);
         if (meaning.kind === "live") {
           isLed = true;
-          await this.#follow(meaning, place);
+          await this.#follow(meaning, position);
         }
-        this.#place = place;
+        this.#position = position;
       }
       if (records.length === 0) break;
     }
@@ -348,23 +348,23 @@ export class Replica implements AsyncDisposable {
 
   async #follow(
     { header, body }: Extract<Meaning, { kind: "live" }>,
-    place: LogPlace,
+    position: LogPosition,
   ): Promise<void> {
     const { clock, follower } = this.#parts;
     this.#heardMs = clock.monotonicMs();
     if (header.type === recordTypes.batches) {
-      await follower.apply({ body, opCount: header.opCount }, place);
+      await follower.apply({ body, opCount: header.opCount }, position);
       return;
     }
     // Set first: listeners that are notified of the new leader read its epoch here.
-    this.#place = place;
+    this.#position = position;
     if (header.type === sharedRecordTypes.handoff) {
       this.#isWanted = body.toString() === this.#parts.self.id;
       this.#know(undefined);
       if (header.epoch !== this.#handedEpoch) this.#heardMs -= this.#spared(body.toString());
     } else if (header.type === sharedRecordTypes.end) {
       this.#know(undefined);
-      this.#endPlace = place;
+      this.#endPosition = position;
     } else this.#know(JSON.parse(body.toString()) as LeaderName);
   }
 
@@ -377,7 +377,7 @@ export class Replica implements AsyncDisposable {
   }
 
   get #hasTakenOver(): boolean {
-    return this.#candidacy !== undefined && this.#place.writer === this.#candidacy.writer;
+    return this.#candidacy !== undefined && this.#position.writer === this.#candidacy.writer;
   }
 
   #know(leader: LeaderName | undefined): void {
@@ -423,20 +423,20 @@ export class Replica implements AsyncDisposable {
   async #campaign(): Promise<void> {
     const { shared, shard, self, clock } = this.#parts;
     this.#become("candidate");
-    const slot = this.#place.slot + 1;
+    const slot = this.#position.slot + 1;
     if (this.#candidacy?.slot !== slot) {
       const writer = this.#parts.drawWriter();
       const bytes = stamp(
         {
           type: sharedRecordTypes.takeover,
           shard,
-          epoch: this.#place.epoch + 1,
+          epoch: this.#position.epoch + 1,
           writer,
           timeMs: clock.nowMs(),
           opCount: 0,
           body: Buffer.from(JSON.stringify(self)),
         },
-        this.#place,
+        this.#position,
       );
       this.#candidacy = { slot, writer, bytes };
     }
@@ -461,9 +461,9 @@ export class Replica implements AsyncDisposable {
     this.#handTo = undefined;
     this.#isEnding = false;
     this.#become("opening");
-    const place = this.#place;
+    const position = this.#position;
     const beat = Buffer.from(JSON.stringify(self));
-    const log = new LeaderLog({ shared, place, shard, clock, leaseMs, beatMs, beat });
+    const log = new LeaderLog({ shared, position, shard, clock, leaseMs, beatMs, beat });
     this.#leaderLog = log;
     const stopped = new Promise<"stopped">((resolve) => {
       this.#stopLeading = () => resolve("stopped");
@@ -472,7 +472,7 @@ export class Replica implements AsyncDisposable {
     try {
       await follower.settle();
       const led = await this.#parts.open(log);
-      this.#marked = follower.durablePlace;
+      this.#marked = follower.durablePosition;
       this.#leading = led;
       this.#become("leading");
       const why = await Promise.race([log.lost, stopped]);
@@ -482,7 +482,7 @@ export class Replica implements AsyncDisposable {
       await led[Symbol.asyncDispose]();
       if (why === "diverged")
         throw new FaultError("corrupt", "the log is not as this node wrote it");
-      this.#handedEpoch = place.epoch;
+      this.#handedEpoch = position.epoch;
       if (why === "stopped") await (this.#isEnding ? log.end() : log.handOff(this.#handTo));
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
@@ -496,7 +496,7 @@ export class Replica implements AsyncDisposable {
       this.#stopLeading = undefined;
       this.#heardMs = clock.monotonicMs();
       if (this.#leader?.id === self.id) this.#know(undefined);
-      this.#place = follower.startOver();
+      this.#position = follower.startOver();
       this.#become("following");
     }
   }
@@ -537,7 +537,7 @@ export class Replica implements AsyncDisposable {
   async #checkpoint(): Promise<void> {
     const { shared, follower } = this.#parts;
     this.#isDue = true;
-    const slot = Math.max(follower.durablePlace.slot, this.#leaderLog?.durableSlot ?? 0);
+    const slot = Math.max(follower.durablePosition.slot, this.#leaderLog?.durableSlot ?? 0);
     const isAway = ["diverged", "behind", "ended"].includes(this.#role);
     if (isAway || this.#isStopping) return;
     const isFull = await this.#parts.isFull().catch(() => false);
@@ -587,10 +587,10 @@ export class Replica implements AsyncDisposable {
 
   /** Writes a record up to which the other nodes, too, can make their kvs durable. */
   #markWhenDue(): void {
-    const { place } = this.#leaderLog ?? {};
-    if (place === undefined || this.#marked === undefined) return;
-    if (quietSlots(this.#marked, place) <= this.#timing.slotsKept) return;
-    this.#marked = place;
+    const { position } = this.#leaderLog ?? {};
+    if (position === undefined || this.#marked === undefined) return;
+    if (quietSlots(this.#marked, position) <= this.#timing.slotsKept) return;
+    this.#marked = position;
     this.#leading?.mark().catch(() => {
       // Retried after as many slots; other calls report that the log or the disk takes nothing.
     });
@@ -620,7 +620,7 @@ export class Replica implements AsyncDisposable {
     this.#become("diverged");
   }
 
-  #tell(problem: string | undefined): void {
+  #report(problem: string | undefined): void {
     const isNew = problem !== undefined && problem !== this.#problem;
     this.#problem = problem;
     if (isNew) this.#parts.onChange();

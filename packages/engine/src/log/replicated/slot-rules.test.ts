@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { recordTypes } from "../log.ts";
 import { sharedRecordTypes } from "./shared-log.ts";
 import {
-  firstPlace,
-  type LogPlace,
+  firstPosition,
+  type LogPosition,
   type Meaning,
-  placeText,
-  readPlace,
+  parsePosition,
+  positionText,
   readSlot,
   type StampedRecord,
   stamp,
@@ -22,29 +22,29 @@ function record(fields: Partial<StampedRecord>): StampedRecord {
   return { ...plain, body: Buffer.from("body"), ...fields };
 }
 
-/** Reads all records; what each means, and the place behind them. */
+/** Reads all records; what each means, and the position behind them. */
 function readAll(
   records: readonly Uint8Array[],
-  from: LogPlace = firstPlace,
-): { meanings: Meaning["kind"][]; place: LogPlace } {
+  from: LogPosition = firstPosition,
+): { meanings: Meaning["kind"][]; position: LogPosition } {
   const meanings: Meaning["kind"][] = [];
-  let place = from;
+  let position = from;
   for (const bytes of records) {
-    const reading = readSlot(place, bytes);
+    const reading = readSlot(position, bytes);
     meanings.push(reading.meaning.kind);
-    place = reading.place;
+    position = reading.position;
     if (reading.meaning.kind === "diverged") break;
   }
-  return { meanings, place };
+  return { meanings, position };
 }
 
 /** A log as its writers stamped it, one after the other. */
 function written(...records: readonly StampedRecord[]): Buffer[] {
-  let place = firstPlace;
+  let position = firstPosition;
   return records.map((each) => {
-    const bytes = stamp(each, place);
-    const reading = readSlot(place, bytes);
-    if (reading.meaning.kind !== "diverged") place = reading.place;
+    const bytes = stamp(each, position);
+    const reading = readSlot(position, bytes);
+    if (reading.meaning.kind !== "diverged") position = reading.position;
     return bytes;
   });
 }
@@ -54,9 +54,12 @@ const start = record({ type: takeover, epoch: 1, writer: 7 });
 describe("a record in a slot", () => {
   test("is live when it is of who leads", () => {
     const log = written(start, record({ writer: 7 }), record({ writer: 7, type: heartbeat }));
-    const { meanings, place } = readAll(log);
+    const { meanings, position } = readAll(log);
     assert.deepEqual(meanings, ["live", "live", "live"]);
-    assert.deepEqual([place.slot, place.epoch, place.writer, place.index], [3, 1, 7, 1]);
+    assert.deepEqual(
+      [position.slot, position.epoch, position.writer, position.index],
+      [3, 1, 7, 1],
+    );
   });
 
   test("is dead when its writer was deposed, however it got there", () => {
@@ -66,17 +69,17 @@ describe("a record in a slot", () => {
       record({ epoch: 1, writer: 7 }),
       record({ epoch: 2, writer: 8 }),
     );
-    const { meanings, place } = readAll(log);
+    const { meanings, position } = readAll(log);
     assert.deepEqual(meanings, ["live", "live", "dead", "live"]);
-    assert.deepEqual([place.epoch, place.writer, place.index], [2, 8, 1]);
+    assert.deepEqual([position.epoch, position.writer, position.index], [2, 8, 1]);
   });
 
   test("is dead when it was stamped for another slot", () => {
     const [first = Buffer.alloc(0)] = written(start);
-    const behind = readSlot(firstPlace, first).place;
+    const behind = readSlot(firstPosition, first).position;
     const second = record({ writer: 7, body: Buffer.from("second") });
     // Two were on their way, and the one in between was lost.
-    const lost = readSlot(behind, stamp(record({ writer: 7 }), behind)).place;
+    const lost = readSlot(behind, stamp(record({ writer: 7 }), behind)).position;
     assert.deepEqual(readAll([first, stamp(second, lost)]).meanings, ["live", "dead"]);
   });
 
@@ -86,16 +89,16 @@ describe("a record in a slot", () => {
 
   test("of a takeover for an epoch that has been is dead", () => {
     const log = written(start, record({ type: takeover, epoch: 1, writer: 8 }));
-    const { meanings, place } = readAll(log);
+    const { meanings, position } = readAll(log);
     assert.deepEqual(meanings, ["live", "dead"]);
-    assert.equal(place.writer, 7);
+    assert.equal(position.writer, 7);
   });
 
   test("stops the reader when it cannot follow what was read", () => {
     const other = readSlot(
-      firstPlace,
-      stamp(record({ writer: 5, type: takeover }), firstPlace),
-    ).place;
+      firstPosition,
+      stamp(record({ writer: 5, type: takeover }), firstPosition),
+    ).position;
     const stranger = stamp(record({ type: takeover, epoch: 2, writer: 8 }), other);
     const [first = Buffer.alloc(0)] = written(start);
     assert.deepEqual(readAll([first, stranger]).meanings, ["live", "diverged"]);
@@ -110,10 +113,10 @@ describe("a record in a slot", () => {
     for (let at = 0; at < bytes.length * 8; at += 7) {
       const damaged = Buffer.from(bytes);
       damaged[at >> 3] = (damaged[at >> 3] as number) ^ (1 << (at & 7));
-      assert.equal(readSlot(firstPlace, damaged).meaning.kind, "diverged", `bit ${at}`);
+      assert.equal(readSlot(firstPosition, damaged).meaning.kind, "diverged", `bit ${at}`);
     }
     for (const cut of [0, 63, bytes.length - 1]) {
-      assert.equal(readSlot(firstPlace, bytes.subarray(0, cut)).meaning.kind, "diverged");
+      assert.equal(readSlot(firstPosition, bytes.subarray(0, cut)).meaning.kind, "diverged");
     }
   });
 });
@@ -129,27 +132,30 @@ const anyRecord = fc.record({
 
 function anyLog(): fc.Arbitrary<Buffer[]> {
   return fc.array(anyRecord, { maxLength: 40 }).map((wanted) => {
-    const places = [firstPlace];
+    const positions = [firstPosition];
     return wanted.map(({ behind, ...fields }) => {
-      const known = places[Math.max(0, places.length - 1 - behind)] as LogPlace;
+      const known = positions[Math.max(0, positions.length - 1 - behind)] as LogPosition;
       const bytes = stamp(record(fields), known);
-      places.push(readSlot(places.at(-1) as LogPlace, bytes).place);
+      positions.push(readSlot(positions.at(-1) as LogPosition, bytes).position);
       return bytes;
     });
   });
 }
 
 describe("readers of one log", () => {
-  test("come to the same place, wherever they stopped and began again", () => {
+  test("come to the same position, wherever they stopped and began again", () => {
     fc.assert(
       fc.property(anyLog(), fc.nat(40), (log, stop) => {
         const whole = readAll(log);
         const first = readAll(log.slice(0, stop));
         if (first.meanings.includes("diverged")) return;
-        const kept = readPlace(placeText(first.place), first.place.index) as LogPlace;
+        const kept = parsePosition(
+          positionText(first.position),
+          first.position.index,
+        ) as LogPosition;
         const rest = readAll(log.slice(stop), kept);
         assert.deepEqual([...first.meanings, ...rest.meanings], whole.meanings);
-        assert.deepEqual(rest.place, whole.place);
+        assert.deepEqual(rest.position, whole.position);
       }),
     );
   });
@@ -157,29 +163,29 @@ describe("readers of one log", () => {
   test("apply only what the leader of the epoch wrote, and never go back to an epoch", () => {
     fc.assert(
       fc.property(anyLog(), (log) => {
-        let place = firstPlace;
+        let position = firstPosition;
         for (const bytes of log) {
-          const { meaning, place: next } = readSlot(place, bytes);
+          const { meaning, position: next } = readSlot(position, bytes);
           if (meaning.kind === "diverged") {
-            assert.deepEqual(next, place);
+            assert.deepEqual(next, position);
             return;
           }
-          assert.equal(next.slot, place.slot + 1);
+          assert.equal(next.slot, position.slot + 1);
           if (meaning.kind === "dead") {
-            assert.deepEqual({ ...next, slot: 0, chain: 0 }, { ...place, slot: 0, chain: 0 });
+            assert.deepEqual({ ...next, slot: 0, chain: 0 }, { ...position, slot: 0, chain: 0 });
           } else if (meaning.header.type === takeover) {
-            assert.equal(next.epoch, place.epoch + 1);
+            assert.equal(next.epoch, position.epoch + 1);
           } else {
-            assert.deepEqual([next.epoch, next.writer], [place.epoch, place.writer]);
+            assert.deepEqual([next.epoch, next.writer], [position.epoch, position.writer]);
           }
-          place = next;
+          position = next;
         }
       }),
     );
   });
 });
 
-test("what is no place is not read as one", () => {
+test("what is no position is not read as one", () => {
   for (const text of [
     "",
     "1.2.3",
@@ -187,6 +193,6 @@ test("what is no place is not read as one", () => {
     "a.1.2.0011223344556677",
     "1.2.3.00112233445566778",
   ]) {
-    assert.equal(readPlace(text, 1), undefined);
+    assert.equal(parsePosition(text, 1), undefined);
   }
 });

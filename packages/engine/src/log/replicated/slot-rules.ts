@@ -1,6 +1,6 @@
 /**
  * The meaning of a record in a slot: the rule by which every replica reads the shared log, the leader
- * included. It is a function of the place before the slot and the bytes in it, so that all replicas come
+ * included. It is a function of the position before the slot and the bytes in it, so that all replicas come
  * to the same state.
  *
  * Compare-and-append alone does not fence a leader: a record that it sent before it was deposed can land
@@ -20,8 +20,8 @@ import {
 } from "../record.ts";
 import { sharedRecordTypes } from "./shared-log.ts";
 
-/** The place of a replica in the log: after a slot. */
-export interface LogPlace {
+/** The position of a replica in the log: after a slot. */
+export interface LogPosition {
   readonly slot: number;
   readonly epoch: number;
   /** Who leads the epoch; 0 before the first takeover. */
@@ -42,28 +42,34 @@ export type Meaning =
 
 export interface SlotReading {
   readonly meaning: Meaning;
-  /** The place after the slot; unchanged for a diverged log. */
-  readonly place: LogPlace;
+  /** The position after the slot; unchanged for a diverged log. */
+  readonly position: LogPosition;
 }
 
-export const firstPlace: LogPlace = { slot: 0, epoch: 0, writer: 0, chain: chainStart, index: 0 };
+export const firstPosition: LogPosition = {
+  slot: 0,
+  epoch: 0,
+  writer: 0,
+  chain: chainStart,
+  index: 0,
+};
 
-export function readSlot(before: LogPlace, bytes: Uint8Array): SlotReading {
+export function readSlot(before: LogPosition, bytes: Uint8Array): SlotReading {
   const record = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const slot = before.slot + 1;
   if (!isWhole(record)) return diverged(before, `slot ${slot} does not hold a whole record`);
   const header = decodeHeader(record, 0);
   const meaning = meaningOf(before, header, record);
-  if (meaning.kind === "diverged") return { meaning, place: before };
+  if (meaning.kind === "diverged") return { meaning, position: before };
   // The chain also continues after a dead record, because the log contains it.
-  const place = { ...before, slot, chain: chainAfter(record.subarray(0, headerBytes)) };
-  if (meaning.kind === "dead") return { meaning, place };
+  const position = { ...before, slot, chain: chainAfter(record.subarray(0, headerBytes)) };
+  if (meaning.kind === "dead") return { meaning, position };
   const { epoch, writer } = header;
   const index = before.index + (header.type === recordTypes.batches ? 1 : 0);
-  return { meaning, place: { ...place, epoch, writer, index } };
+  return { meaning, position: { ...position, epoch, writer, index } };
 }
 
-function meaningOf(before: LogPlace, header: RecordHeader, record: Buffer): Meaning {
+function meaningOf(before: LogPosition, header: RecordHeader, record: Buffer): Meaning {
   const slot = before.slot + 1;
   const isTakeover = header.type === sharedRecordTypes.takeover;
   const isNext = header.index === slot && header.chain.equals(before.chain);
@@ -89,22 +95,22 @@ function isWhole(record: Buffer): boolean {
   );
 }
 
-function diverged(place: LogPlace, why: string): SlotReading {
-  return { meaning: { kind: "diverged", why }, place };
+function diverged(position: LogPosition, why: string): SlotReading {
+  return { meaning: { kind: "diverged", why }, position };
 }
 
-/** How many records between two places have changed nothing: takeovers, heartbeats and dead records. */
-export function quietSlots(from: LogPlace, to: LogPlace): number {
+/** How many records between two positions have changed nothing: takeovers, heartbeats and dead records. */
+export function quietSlots(from: LogPosition, to: LogPosition): number {
   return to.slot - from.slot - (to.index - from.index);
 }
 
-/** A place as text, to be kept with the position of the store; the index is kept beside it. */
-export function placeText({ slot, epoch, writer, chain }: LogPlace): string {
+/** A position as text, to be kept with the position of the store; the index is kept beside it. */
+export function positionText({ slot, epoch, writer, chain }: LogPosition): string {
   return `${slot}.${epoch}.${writer}.${chain.toString("hex")}`;
 }
 
-/** Undefined when the text is not a place. */
-export function readPlace(text: string, index: number): LogPlace | undefined {
+/** Undefined when the text is not a position. */
+export function parsePosition(text: string, index: number): LogPosition | undefined {
   const found = /^(\d+)\.(\d+)\.(\d+)\.([0-9a-f]{16})$/.exec(text);
   if (found === null) return undefined;
   const [, slot, epoch, writer, chain] = found;
@@ -127,8 +133,8 @@ export interface StampedRecord {
   readonly body: Uint8Array;
 }
 
-/** The bytes of a record for the slot behind this place. */
-export function stamp(record: StampedRecord, behind: LogPlace): Buffer {
+/** The bytes of a record for the slot behind this position. */
+export function stamp(record: StampedRecord, behind: LogPosition): Buffer {
   const { body } = record;
   const buffer = Buffer.allocUnsafe(frameBytes(body.length));
   buffer.set(body, headerBytes);

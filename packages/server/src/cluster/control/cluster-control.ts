@@ -8,7 +8,11 @@
 import { type EngineState, FaultError, type LeaderName, type ReplicaStatus } from "@codeq/engine";
 import type { Clock } from "../../core/clock.ts";
 import type { ControlRecords } from "../../core/control/control-records.ts";
-import { type ControlListener, type ControlStore, tell } from "../../core/control/control-store.ts";
+import {
+  type ControlListener,
+  type ControlStore,
+  notify,
+} from "../../core/control/control-store.ts";
 import { decode, encode } from "../../core/store/codec.ts";
 import type { RecordText, RecordWrite, Store } from "../../core/store/store.ts";
 import { ClusterLink } from "../peers/cluster-link.ts";
@@ -109,7 +113,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
     if (answer.kind === "refused") throw new FaultError(answer.code, answer.why);
     const { kind, index } = answer;
     await this.#until(
-      () => (this.#replica?.toldIndex ?? 0) >= index && this.#state === "current",
+      () => (this.#replica?.notifiedIndex ?? 0) >= index && this.#state === "current",
       () => new FaultError("unknown", "it was written, but this node cannot read it yet"),
     );
     return kind === "kept";
@@ -162,7 +166,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
 
   /** Called by the replica. */
   written(writes: readonly RecordText[]): void {
-    if (this.#state === "current") tell(this.#listeners, writes);
+    if (this.#state === "current") notify(this.#listeners, writes);
     else if (this.#state === "loading") this.#meanwhile.push(...writes);
     this.#look();
   }
@@ -223,7 +227,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
       return;
     }
     this.#state = "current";
-    tell(this.#listeners, this.#meanwhile.splice(0));
+    notify(this.#listeners, this.#meanwhile.splice(0));
     this.#look();
   }
 

@@ -34,7 +34,7 @@ export const commitRequest: Codec<CommitRequest> = struct({
 });
 
 export type ControlAnswer =
-  /** The first answer in a conversation: the leader is up. */
+  /** The first answer on a channel: the leader is up. */
   | { readonly kind: "hello" }
   /** The commit is durable, in the record with this index. */
   | { readonly kind: "kept"; readonly number: number; readonly index: number }

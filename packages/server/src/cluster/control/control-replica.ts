@@ -35,15 +35,15 @@ export class ControlReplica extends LogReplica {
   readonly #calls: Set<Caller> = new Set();
   #led: Led | undefined;
   /** Listeners were notified of records up to this index. */
-  #toldIndex: number;
+  #notifiedIndex: number;
 
   constructor(parts: ControlReplicaParts) {
     const { shards } = parts;
     // Readers see applied records at once.
-    super(parts, { shard: 0, kind: { shards }, flushBytes: 0, tells: true });
+    super(parts, { shard: 0, kind: { shards }, flushBytes: 0, isHeard: true });
     this.#parts = parts;
     this.#records = ControlRecords.of(parts.kv);
-    this.#toldIndex = this.follower.storedPlace.index;
+    this.#notifiedIndex = this.follower.storedPosition.index;
   }
 
   get isLeading(): boolean {
@@ -55,8 +55,8 @@ export class ControlReplica extends LogReplica {
     return this.#led?.store;
   }
 
-  get toldIndex(): number {
-    return this.#toldIndex;
+  get notifiedIndex(): number {
+    return this.#notifiedIndex;
   }
 
   get records(): ControlRecords {
@@ -67,7 +67,7 @@ export class ControlReplica extends LogReplica {
     return undefined;
   }
 
-  /** Opens a conversation with the leader. Undefined when this node does not lead. */
+  /** Opens a channel to the leader. Undefined when this node does not lead. */
   call(caller: Caller): Hosting | undefined {
     if (this.#led === undefined) return undefined;
     this.#calls.add(caller);
@@ -108,7 +108,7 @@ export class ControlReplica extends LogReplica {
       const { index, done } = led.store.commitRecords(writes);
       led.lastIndex = index;
       await done;
-      this.#tell(writes.map(textOf), index);
+      this.#notify(writes.map(textOf), index);
       this.#say(caller, { kind: "kept", number, index });
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
@@ -123,12 +123,12 @@ export class ControlReplica extends LogReplica {
 
   /** A node that led reads some of its own records again, and skips them. */
   applied(ops: Iterable<DecodedOp>, index: number): void {
-    if (index <= this.#toldIndex) return;
-    this.#tell([...ops].map(writtenText), index);
+    if (index <= this.#notifiedIndex) return;
+    this.#notify([...ops].map(writtenText), index);
   }
 
-  #tell(writes: readonly RecordText[], index: number): void {
-    this.#toldIndex = Math.max(this.#toldIndex, index);
+  #notify(writes: readonly RecordText[], index: number): void {
+    this.#notifiedIndex = Math.max(this.#notifiedIndex, index);
     this.#parts.onWritten(writes, index);
   }
 }

@@ -90,10 +90,10 @@ export class EtcdProcess implements AsyncDisposable {
       this.#problem = undefined;
       const how = await this.#live(start);
       if (this.#isStopping) return;
-      this.#tell(`etcd has ended (${how}) and is started again; ${this.#logFile} says why`);
+      this.#report(`etcd has ended (${how}) and is started again; ${this.#logFile} says why`);
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
-      this.#tell(error.message);
+      this.#report(error.message);
     }
     await this.#pause(startAgainMs);
   }
@@ -110,7 +110,7 @@ export class EtcdProcess implements AsyncDisposable {
       const isAnyUp = await Promise.all(otherUrls.map((url) => servers.isUp(url)));
       const why = isAnyUp.includes(true) ? (error as Error).message : whyNotBegin();
       if (why === undefined) return { members: [self], isJoining: false };
-      this.#tell(`the log server waits for those of the other nodes: ${why}`);
+      this.#report(`the log server waits for those of the other nodes: ${why}`);
       return undefined;
     }
     return await this.#join(found, self);
@@ -178,7 +178,7 @@ export class EtcdProcess implements AsyncDisposable {
     return join(this.#parts.config.directory, "etcd.log");
   }
 
-  #tell(problem: string): void {
+  #report(problem: string): void {
     this.#problem = problem;
     this.#warnings.warn("the log server of this node does not run", { problem });
   }
@@ -191,7 +191,7 @@ export class EtcdProcess implements AsyncDisposable {
     while (!this.#isStopping && (await isTaken(config.clientAddress))) {
       await this.#pause(startAgainMs);
     }
-    if (!this.#isStopping) this.#tell("etcd has ended and is started again");
+    if (!this.#isStopping) this.#report("etcd has ended and is started again");
   }
 
   async #stop(child: ChildProcess): Promise<void> {

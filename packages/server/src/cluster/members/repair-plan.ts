@@ -3,7 +3,7 @@
  * is never discarded: a node gives up its copy only when another node has everything that the log has, and a log is
  * replaced only when it has lost records, by a log that continues the newest copy.
  */
-import type { StoredPlace } from "../node-log.ts";
+import type { StoredPosition } from "../node-log.ts";
 
 export interface FoundCopy {
   readonly node: string;
@@ -12,7 +12,7 @@ export interface FoundCopy {
   /** Whether the node found that the log is not the one that it had read. */
   readonly hasDiverged: boolean;
   /** Undefined when the node has nothing. */
-  readonly stored: StoredPlace | undefined;
+  readonly stored: StoredPosition | undefined;
   readonly isDamaged: boolean;
 }
 
@@ -115,7 +115,7 @@ export function newest<T extends Pick<FoundCopy, "stored">>(copies: readonly T[]
   return best;
 }
 
-function isNewer(stored: StoredPlace, than: StoredPlace | undefined): boolean {
+function isNewer(stored: StoredPosition, than: StoredPosition | undefined): boolean {
   if (than === undefined || stored.epoch !== than.epoch) return stored.epoch > (than?.epoch ?? -1);
   return stored.slot > than.slot;
 }

@@ -4,7 +4,7 @@
  */
 import { FaultError, type LeaderName } from "@codeq/engine";
 import type { FoundLog } from "@codeq/engine/etcd";
-import type { StoredPlace } from "../node-log.ts";
+import type { StoredPosition } from "../node-log.ts";
 import { isWhole, type NodeReport } from "./membership.ts";
 import { type FoundCopy, newest, planRepair, type RepairPlan } from "./repair-plan.ts";
 
@@ -148,7 +148,7 @@ async function renew(
   try {
     const halted = await Promise.all(
       nodes.map(async (node) => {
-        const stored = (await order(node, { kind: "halt", shard })) as StoredPlace | null;
+        const stored = (await order(node, { kind: "halt", shard })) as StoredPosition | null;
         return { node, stored: stored ?? undefined };
       }),
     );
@@ -175,7 +175,7 @@ async function renew(
 }
 
 /** Throws unless the log has lost what this copy has. */
-function assertLost(found: FoundLog | undefined, stored: StoredPlace): void {
+function assertLost(found: FoundLog | undefined, stored: StoredPosition): void {
   if (found === undefined || found.logId !== stored.logId || found.bounds.last < stored.slot)
     return;
   throw new FaultError("storage_failed", "the log is whole again; nothing was changed");

@@ -2,7 +2,7 @@
  * Connects a router to a shard of a cluster, wherever its leader is. When the leader is gone, calls under way are
  * answered as unknown; later calls are refused until another node leads.
  *
- * States: down; talking to a leader (leaves when the conversation ends, or when another node leads).
+ * States: down; connected to a leader (leaves when the channel ends, or when another node leads).
  */
 import type { FaultError, LeaderName, ReplicaStatus } from "@codeq/engine";
 import type { Clock } from "../../core/clock.ts";

@@ -1,8 +1,8 @@
 /**
- * An authenticated conversation between two nodes over one connection.
+ * An authenticated connection between two nodes.
  *
  * Both ends show that they know the secret of the cluster, by hashes over numbers that the other end has
- * drawn, and every frame carries a hash over its bytes and its number in the conversation. A client or node
+ * drawn, and every frame carries a hash over its bytes and its number in the connection. A client or node
  * without the secret, and frames that were changed, left out or replayed, end the connection. The bytes are not
  * encrypted.
  *
@@ -111,7 +111,7 @@ export class PeerSocket {
     while (this.#step());
   }
 
-  /** Reads one part of the conversation, if it is complete. */
+  /** Reads one part of the stream of bytes, if it is complete. */
   #step(): boolean {
     switch (this.#state) {
       case "greeting":

@@ -1,6 +1,6 @@
 /**
  * The other nodes of a cluster: this node listens for their routers, and its own router reaches leaders on
- * them. There is one connection from each node to each other node, for the conversations with all shards.
+ * them. There is one connection from each node to each other node, with a channel for each shard.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import {
@@ -21,7 +21,7 @@ export interface PeersParts {
   readonly tls?: PeerTls | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called when a router of another node opens a conversation with a shard here. */
+  /** Called when a router of another node opens a channel to a shard here. */
   readonly onCall: (shard: number, caller: Caller) => Hosting | undefined;
   /** Called when another node wants a copy of a shard. Throws when this node has none. */
   readonly onSnapshot: (shard: number) => Snapshot;
@@ -38,7 +38,7 @@ export interface PeerTls {
 
 const tlsVersion = { minVersion: "TLSv1.3" } as const;
 
-/** What a frame is about; its channel is a conversation with one shard. */
+/** What a frame is about; its channel leads to one shard. */
 const kinds = {
   open: 1,
   message: 2,
@@ -106,7 +106,7 @@ export class Peers implements AsyncDisposable {
     });
   }
 
-  /** Opens a conversation with a shard on another node. Messages before the connection is open are lost. */
+  /** Opens a channel to a shard on another node. Messages before the connection is open are lost. */
   dial(leader: LeaderName, shard: number, caller: Caller): Hosting {
     return this.#callsTo(leader.address).open(shard, caller);
   }
@@ -304,7 +304,7 @@ interface Asked {
   readonly reject: (fault: FaultError) => void;
 }
 
-/** The conversations of this node with the shards of one other. */
+/** The channels of this node to the shards of one other. */
 class PeerCalls {
   readonly #peer: PeerSocket;
   readonly #callers: Map<number, Caller> = new Map();

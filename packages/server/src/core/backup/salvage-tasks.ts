@@ -3,7 +3,7 @@
  * Nothing is changed. All tasks are in memory at once.
  */
 import { join } from "node:path";
-import { type DecodedOp, opKinds, salvageLog, salvageTables, type TellDamage } from "@codeq/engine";
+import { type DecodedOp, type OnDamage, opKinds, salvageLog, salvageTables } from "@codeq/engine";
 import type { ResultBody, Task, TaskId } from "@codeq/queue";
 import { payloadKey, resultKey, taskKey, tasksPrefix } from "../store/keys.ts";
 import { decodeResult, readTask } from "../store/task-codec.ts";
@@ -22,7 +22,7 @@ const prefixes = [tasksPrefix, "codeq/payload/", "codeq/results/"];
 
 export async function salvageTasks(
   directory: string,
-  onDamage: TellDamage,
+  onDamage: OnDamage,
 ): Promise<readonly SalvagedTask[]> {
   const isWanted = (key: string): boolean => prefixes.some((prefix) => key.startsWith(prefix));
   const { values, position } = salvageTables(join(directory, "kv"), isWanted, onDamage);
@@ -49,9 +49,9 @@ class Found {
   readonly #tasks = new Map<TaskId, Task>();
   readonly #texts = new Map<string, Buffer>();
   readonly #uncertain = new Set<TaskId>();
-  readonly #onDamage: TellDamage;
+  readonly #onDamage: OnDamage;
 
-  constructor(values: ReadonlyMap<string, Buffer>, onDamage: TellDamage) {
+  constructor(values: ReadonlyMap<string, Buffer>, onDamage: OnDamage) {
     this.#onDamage = onDamage;
     for (const [key, value] of values) {
       if (!key.startsWith(tasksPrefix)) {

@@ -32,13 +32,13 @@ export class ChangeObservers {
   /** What a schedule did, when that is durable. */
   scheduled(report: ScheduleReport): void {
     this.#events.scheduled(report);
-    if (this.#feed.isHeard) for (const event of eventsOfSchedule(report)) this.#feed.tell(event);
+    if (this.#feed.isHeard) for (const event of eventsOfSchedule(report)) this.#feed.publish(event);
   }
 
   observe(change: Change): void {
     this.#events.changed(change);
     this.#tracing.changed(change);
-    if (this.#feed.isHeard) for (const event of eventsOf(change)) this.#feed.tell(event);
+    if (this.#feed.isHeard) for (const event of eventsOf(change)) this.#feed.publish(event);
     const { after, because } = change;
     if (after?.extras !== undefined) {
       const startByMs = startByMsOf(after);

@@ -286,7 +286,7 @@ export class ShardBroker implements Broker {
   }
 
   enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
-    tellRefusal(this.#create(input, waiter, item), waiter, item);
+    answerRefused(this.#create(input, waiter, item), waiter, item);
   }
 
   #create(input: NewTask, waiter: Waiter<Enqueued>, item: number): Refused | undefined {
@@ -516,7 +516,7 @@ export class ShardBroker implements Broker {
   }
 
   heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item = 0): void {
-    tellRefusal(this.#extend(of, beat, waiter, item), waiter, item);
+    answerRefused(this.#extend(of, beat, waiter, item), waiter, item);
   }
 
   #extend(
@@ -564,7 +564,7 @@ export class ShardBroker implements Broker {
     const refused = this.#return(of, how, (task) =>
       nack(task, of.owner, request, this.#ruleInput(task)),
     );
-    tellRefusal(refused, waiter, item);
+    answerRefused(refused, waiter, item);
   }
 
   /** The worker says how many units of its rates a task took. */
@@ -577,7 +577,7 @@ export class ShardBroker implements Broker {
     const refused = this.#return(of, how, (task) =>
       abandon(task, of.owner, request, this.#ruleInput(task)),
     );
-    tellRefusal(refused, waiter, item);
+    answerRefused(refused, waiter, item);
   }
 
   /** Whether a submission by this owner would be accepted. */
@@ -603,7 +603,7 @@ export class ShardBroker implements Broker {
   }
 
   submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
-    tellRefusal(this.#finish(of, submission, waiter, item), waiter, item);
+    answerRefused(this.#finish(of, submission, waiter, item), waiter, item);
   }
 
   #finish(
@@ -1529,6 +1529,6 @@ function unlessDamaged<Value>(read: () => Value): Value | FaultError {
   }
 }
 
-function tellRefusal(refused: Refused | undefined, waiter: Waiter<never>, item: number): void {
+function answerRefused(refused: Refused | undefined, waiter: Waiter<never>, item: number): void {
   if (refused !== undefined) waiter.refused(refused, item);
 }

@@ -39,6 +39,6 @@ export interface ControlListener {
 }
 
 /** Notifies listeners of writes. */
-export function tell(listeners: Iterable<ControlListener>, writes: Iterable<RecordText>): void {
+export function notify(listeners: Iterable<ControlListener>, writes: Iterable<RecordText>): void {
   for (const write of writes) for (const listener of listeners) listener.changed(write);
 }

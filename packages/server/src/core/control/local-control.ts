@@ -2,7 +2,7 @@
 import { type EngineState, opKinds } from "@codeq/engine";
 import type { RecordText, RecordWrite, Store } from "../store/store.ts";
 import type { ControlRecords } from "./control-records.ts";
-import { type ControlListener, type ControlStore, tell } from "./control-store.ts";
+import { type ControlListener, type ControlStore, notify } from "./control-store.ts";
 
 export class LocalControl implements ControlStore {
   readonly isInCharge = true;
@@ -42,7 +42,7 @@ export class LocalControl implements ControlStore {
       return false;
     }
     const notified = this.#store.commitRecords(writes).done.then(() => {
-      tell(this.#listeners, writes.map(textOf));
+      notify(this.#listeners, writes.map(textOf));
     });
     // The caller of this commit gets the error.
     this.#last = notified.catch(() => {});

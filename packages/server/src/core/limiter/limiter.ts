@@ -194,9 +194,9 @@ export class Allowance {
   }
 
   /** When a refused caller should retry: after all callers that were refused before it. */
-  waitInLineMs(): number {
+  queuedWaitMs(): number {
     const nowMs = this.#clock.monotonicMs();
-    return this.#most((bucket) => bucket.waitInLineMs(nowMs));
+    return this.#most((bucket) => bucket.queuedWaitMs(nowMs));
   }
 
   #takeNow(tokens: number, nowMs: number): void {

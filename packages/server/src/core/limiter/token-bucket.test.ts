@@ -53,17 +53,17 @@ test("what was taken and not used goes back, less what has been refilled since",
   assert.equal(bucket.available(3_600_000), 10);
 });
 
-test("those who wait in line are called one after the other, at the rate", () => {
+test("callers that wait are called one after the other, at the rate", () => {
   const bucket = new TokenBucket({ perMinute: 60, burst: 2 }, 0);
   bucket.take(2, 0);
   assert.deepEqual(
-    [1, 2, 3].map(() => bucket.waitInLineMs(0)),
+    [1, 2, 3].map(() => bucket.queuedWaitMs(0)),
     [1000, 2000, 3000],
   );
   assert.equal(tryTake(bucket, 1, 1000), true);
-  assert.equal(bucket.waitInLineMs(1000), 3000);
+  assert.equal(bucket.queuedWaitMs(1000), 3000);
   // Nobody came for a while.
-  assert.equal(bucket.waitInLineMs(60_000), 0);
+  assert.equal(bucket.queuedWaitMs(60_000), 0);
 });
 
 test("the clock that stands still or is read with fractions changes nothing", () => {

@@ -30,7 +30,7 @@ export class TokenBucket {
   /** The time up to which the bucket has been refilled. */
   #atMs: number;
   /** The retry time of the last caller that was refused and queued. */
-  #lineMs = Number.NEGATIVE_INFINITY;
+  #lastRetryMs = Number.NEGATIVE_INFINITY;
 
   constructor(policy: BucketPolicy, nowMs: number) {
     this.policy = policy;
@@ -91,10 +91,13 @@ export class TokenBucket {
   }
 
   /** The time until a token is available for a caller that retries after all callers refused before it. */
-  waitInLineMs(nowMs: number): number {
+  queuedWaitMs(nowMs: number): number {
     const soonestMs = nowMs + this.waitMs(1, nowMs);
-    this.#lineMs = Math.max(soonestMs, this.#lineMs + unitsPerToken / this.policy.perMinute);
-    return Math.ceil(this.#lineMs - nowMs);
+    this.#lastRetryMs = Math.max(
+      soonestMs,
+      this.#lastRetryMs + unitsPerToken / this.policy.perMinute,
+    );
+    return Math.ceil(this.#lastRetryMs - nowMs);
   }
 
   #refill(nowMs: number): void {

@@ -138,10 +138,10 @@ test("what waited for a silent endpoint longer than its tries is dropped with th
   assert.equal(setup({}, []).sender.isSilent(item()), false);
 });
 
-test("a lane without room refuses items until it is half empty", () => {
-  const { sender } = setup({ laneWaitingMax: 4, perNewEndpointMax: 3 }, []);
+test("a target without room refuses items until it is half empty", () => {
+  const { sender } = setup({ targetWaitingMax: 4, perNewEndpointMax: 3 }, []);
   const added = many(6).map((each) => sender.add(each));
-  assert.deepEqual(added.slice(3), [undefined, "lane", "lane"]);
+  assert.deepEqual(added.slice(3), [undefined, "target", "target"]);
   assert.equal(sender.hasRoom(item()), false);
   assert.equal(sender.add(item({ endpoint: "http://b" })), undefined);
   sender.run(1);
@@ -162,7 +162,7 @@ test("a tenant with too much in memory refuses items, whatever their endpoints",
   assert.equal(sender.hasRoom({ tenantId, endpoint }), true);
 });
 
-test("a lane that is held sends nothing until then", async () => {
+test("a target that is held sends nothing until then", async () => {
   const world = setup({}, many(1));
   const [one] = world.run();
   const untilMs = world.clock.monotonicMs() + 700;
@@ -175,8 +175,8 @@ test("a lane that is held sends nothing until then", async () => {
   assert.equal(world.run().length, 1);
 });
 
-test("lanes without items are remembered up to a limit", async () => {
-  const world = setup({ idleLanesMax: 1, perNewEndpointMax: failuresMax }, many(failuresMax));
+test("targets without items are remembered up to a limit", async () => {
+  const world = setup({ idleTargetsMax: 1, perNewEndpointMax: failuresMax }, many(failuresMax));
   for (const each of world.run()) await world.end(each, "silent");
   assert.equal(world.sender.isSilent(item()), true);
   const other = item({ endpoint: "http://b" });

@@ -1,12 +1,12 @@
 /**
  * Sends what tenants want to have sent to endpoints of their choice, so that no tenant and no endpoint
- * holds up another one. Every endpoint of a tenant has a lane, with a circuit breaker:
+ * holds up another one. Every endpoint of a tenant is a target with a circuit breaker of its own:
  *
- * - Tenants take turns, and the lanes of a tenant take turns. Lanes and tenants have a limited number of
+ * - Tenants take turns, and the targets of a tenant take turns. Targets and tenants have a limited number of
  *   open requests, and some slots are kept for tenants that have no open request.
  * - A new endpoint gets few slots until it has answered. An endpoint that stopped answering gets none until
  *   its breaker lets a try pass. Only silence counts: any answer, also an error, shows that the endpoint is there.
- * - The number of waiting items is limited for each lane and each tenant; `add` refuses what does not fit.
+ * - The number of waiting items is limited for each target and each tenant; `add` refuses what does not fit.
  */
 import type { TenantId } from "@codeq/queue";
 import type { Events } from "../../telemetry/events.ts";
@@ -35,17 +35,17 @@ export interface SenderLimits {
   readonly keptForKnownEndpoints: number;
   readonly perEndpointMax: number;
   readonly perNewEndpointMax: number;
-  readonly laneWaitingMax: number;
+  readonly targetWaitingMax: number;
   readonly tenantWaitingMax: number;
-  /** Lanes without items that are remembered with their breakers. */
-  readonly idleLanesMax: number;
+  /** Targets without items that are remembered with their breakers. */
+  readonly idleTargetsMax: number;
 }
 
 /** Whether the endpoint answered; undefined when it was not asked, or its answer does not matter. */
 export type Ending = "answered" | "silent" | undefined;
 
-/** What has no room for another item. */
-export type Full = "tenant" | "lane";
+/** What is full. */
+export type Full = "tenant" | "target";
 
 export interface SenderParts<Item extends Outgoing> {
   readonly clock: Clock;
@@ -66,16 +66,16 @@ export const breakerLimits = {
 
 interface Tenant<Item> {
   readonly id: TenantId;
-  readonly lanes: Map<string, Lane<Item>>;
-  /** Lanes with an item that may start, the next one first. */
-  readonly knownTurns: Set<Lane<Item>>;
-  readonly newTurns: Set<Lane<Item>>;
+  readonly targets: Map<string, Target<Item>>;
+  /** Targets with an item that may start, the next one first. */
+  readonly knownTurns: Set<Target<Item>>;
+  readonly newTurns: Set<Target<Item>>;
   waiting: number;
   inFlight: number;
   newInFlight: number;
 }
 
-interface Lane<Item> {
+interface Target<Item> {
   readonly tenant: Tenant<Item>;
   readonly endpoint: string;
   readonly breaker: CircuitBreaker;
@@ -93,11 +93,11 @@ export class Sender<Item extends Outgoing> {
   readonly #tenants: Map<TenantId, Tenant<Item>> = new Map();
   /** Tenants with an item that may start, the next one first. */
   readonly #turns: Set<Tenant<Item>> = new Set();
-  /** Lanes that wait for their breaker, and a moment before which none of them may go on. */
-  readonly #held: Set<Lane<Item>> = new Set();
+  /** Targets that wait for their breaker, and a moment before which none of them may go on. */
+  readonly #held: Set<Target<Item>> = new Set();
   #heldMs = Number.POSITIVE_INFINITY;
-  /** The lane that was used last comes last. */
-  readonly #idle: Set<Lane<Item>> = new Set();
+  /** The target that was used last comes last. */
+  readonly #idle: Set<Target<Item>> = new Set();
   readonly #inFlight: Set<Promise<void>> = new Set();
 
   constructor(parts: SenderParts<Item>) {
@@ -105,39 +105,40 @@ export class Sender<Item extends Outgoing> {
     this.#limits = parts.limits;
   }
 
-  /** Returns what has no room for the item; undefined when the item was added. */
+  /** Returns what is full; undefined when the item was added. */
   add(item: Item): Full | undefined {
-    const { laneWaitingMax, tenantWaitingMax } = this.#limits;
-    const lane = this.#laneOf(item);
-    const { tenant, waiting } = lane;
+    const { targetWaitingMax, tenantWaitingMax } = this.#limits;
+    const target = this.#targetOf(item);
+    const { tenant, waiting } = target;
     const isTenantFull = tenant.waiting >= tenantWaitingMax;
-    if (isTenantFull || waiting.length >= laneWaitingMax) {
-      this.#remember(lane);
-      return isTenantFull ? "tenant" : "lane";
+    if (isTenantFull || waiting.length >= targetWaitingMax) {
+      this.#remember(target);
+      return isTenantFull ? "tenant" : "target";
     }
     waiting.push(item);
     tenant.waiting += 1;
-    this.#place(lane);
+    this.#arrange(target);
     return undefined;
   }
 
-  /** Whether a tenant, and a lane of it if one is meant, is half empty again. */
+  /** Whether a tenant, and a target of it if one is meant, is half empty again. */
   hasRoom({ tenantId, endpoint }: { tenantId: TenantId; endpoint: string | undefined }): boolean {
     const tenant = this.#tenants.get(tenantId);
     if (tenant === undefined) return true;
-    const ofLane = endpoint === undefined ? 0 : (tenant.lanes.get(endpoint)?.waiting.length ?? 0);
-    const { laneWaitingMax, tenantWaitingMax } = this.#limits;
-    return tenant.waiting <= tenantWaitingMax / 2 && ofLane <= laneWaitingMax / 2;
+    const ofTarget =
+      endpoint === undefined ? 0 : (tenant.targets.get(endpoint)?.waiting.length ?? 0);
+    const { targetWaitingMax, tenantWaitingMax } = this.#limits;
+    return tenant.waiting <= tenantWaitingMax / 2 && ofTarget <= targetWaitingMax / 2;
   }
 
   isSilent({ tenantId, endpoint }: Destination): boolean {
-    const lane = this.#tenants.get(tenantId)?.lanes.get(endpoint);
-    return lane !== undefined && !lane.breaker.isClosed;
+    const target = this.#tenants.get(tenantId)?.targets.get(endpoint);
+    return target !== undefined && !target.breaker.isClosed;
   }
 
   /** Sends nothing to the endpoint before this moment. */
   hold(to: Destination, untilMs: number): void {
-    this.#laneOf(to).breaker.hold(untilMs);
+    this.#targetOf(to).breaker.hold(untilMs);
   }
 
   /** When an item may start; undefined while only the end of a request changes that. */
@@ -151,9 +152,9 @@ export class Sender<Item extends Outgoing> {
   run(max: number = Number.POSITIVE_INFINITY): void {
     this.#release();
     for (let started = 0; started < max; started += 1) {
-      const lane = this.#nextLane();
-      if (lane === undefined) return;
-      this.#start(lane);
+      const target = this.#nextTarget();
+      if (target === undefined) return;
+      this.#start(target);
     }
   }
 
@@ -162,58 +163,58 @@ export class Sender<Item extends Outgoing> {
     await Promise.all(this.#inFlight);
   }
 
-  #start(lane: Lane<Item>): void {
-    const { tenant } = lane;
-    const sent = this.#parts.send(lane.waiting.shift() as Item);
+  #start(target: Target<Item>): void {
+    const { tenant } = target;
+    const sent = this.#parts.send(target.waiting.shift() as Item);
     tenant.waiting -= 1;
     if (sent !== undefined) {
-      this.#count(lane, 1);
+      this.#count(target, 1);
       const ended = sent.then((ending) => {
         this.#inFlight.delete(ended);
-        this.#end(lane, ending);
+        this.#end(target, ending);
         this.onFree();
       });
       this.#inFlight.add(ended);
     }
-    // Both go to the end of their lines.
-    tenant.knownTurns.delete(lane);
-    tenant.newTurns.delete(lane);
+    // Both go to the end of their order.
+    tenant.knownTurns.delete(target);
+    tenant.newTurns.delete(target);
     this.#turns.delete(tenant);
-    this.#place(lane);
+    this.#arrange(target);
   }
 
-  #end(lane: Lane<Item>, ending: Ending): void {
-    const { tenant, breaker, endpoint } = lane;
-    this.#count(lane, -1);
+  #end(target: Target<Item>, ending: Ending): void {
+    const { tenant, breaker, endpoint } = target;
+    this.#count(target, -1);
     const wasClosed = breaker.isClosed;
     if (ending === "answered") {
       breaker.succeeded();
-      if (!lane.isKnown) tenant.newInFlight -= lane.inFlight;
-      lane.isKnown = true;
+      if (!target.isKnown) tenant.newInFlight -= target.inFlight;
+      target.isKnown = true;
     }
     const isOpen = ending === "silent" && breaker.failed(this.#parts.clock.monotonicMs());
-    if (isOpen) this.#dropOver(lane);
-    this.#place(lane);
+    if (isOpen) this.#dropOver(target);
+    this.#arrange(target);
     if (wasClosed === breaker.isClosed) return;
     this.#parts.onTurned?.({ tenantId: tenant.id, endpoint }, wasClosed ? "silent" : "answering");
   }
 
-  #dropOver(lane: Lane<Item>): void {
+  #dropOver(target: Target<Item>): void {
     const wallMs = this.#parts.clock.nowMs();
-    const over = lane.waiting.filter(({ overMs }) => overMs <= wallMs);
+    const over = target.waiting.filter(({ overMs }) => overMs <= wallMs);
     if (over.length === 0) return;
-    lane.waiting = lane.waiting.filter(({ overMs }) => overMs > wallMs);
-    lane.tenant.waiting -= over.length;
+    target.waiting = target.waiting.filter(({ overMs }) => overMs > wallMs);
+    target.tenant.waiting -= over.length;
     this.#parts.onOver?.(over);
   }
 
-  #nextLane(): Lane<Item> | undefined {
+  #nextTarget(): Target<Item> | undefined {
     for (const tenant of this.#turns) {
       if (!this.#hasSlot(tenant)) continue;
       const [known] = tenant.knownTurns;
       const [fresh] = tenant.newTurns;
-      const lane = known ?? (this.#mayStartNew(tenant) ? fresh : undefined);
-      if (lane !== undefined) return lane;
+      const target = known ?? (this.#mayStartNew(tenant) ? fresh : undefined);
+      if (target !== undefined) return target;
     }
     return undefined;
   }
@@ -229,71 +230,71 @@ export class Sender<Item extends Outgoing> {
     return tenant.newInFlight < perTenantMax - keptForKnownEndpoints;
   }
 
-  #count(lane: Lane<Item>, change: 1 | -1): void {
-    lane.inFlight += change;
-    lane.tenant.inFlight += change;
-    if (!lane.isKnown) lane.tenant.newInFlight += change;
+  #count(target: Target<Item>, change: 1 | -1): void {
+    target.inFlight += change;
+    target.tenant.inFlight += change;
+    if (!target.isKnown) target.tenant.newInFlight += change;
   }
 
-  /** Puts the lane into the lines it belongs to now, at their ends if it was in none. */
-  #place(lane: Lane<Item>): void {
-    const { tenant, breaker } = lane;
-    const isWaiting = lane.waiting.length > 0;
+  /** Puts the target into the sets that it belongs to now, at the end if it is new there. */
+  #arrange(target: Target<Item>): void {
+    const { tenant, breaker } = target;
+    const isWaiting = target.waiting.length > 0;
     const isHeld = isWaiting && breaker.untilMs > this.#parts.clock.monotonicMs();
-    const mayStart = isWaiting && !isHeld && lane.inFlight < this.#slotsOf(lane);
-    keepIn(tenant.knownTurns, lane, mayStart && lane.isKnown);
-    keepIn(tenant.newTurns, lane, mayStart && !lane.isKnown);
+    const mayStart = isWaiting && !isHeld && target.inFlight < this.#slotsOf(target);
+    keepIn(tenant.knownTurns, target, mayStart && target.isKnown);
+    keepIn(tenant.newTurns, target, mayStart && !target.isKnown);
     const mayStartNew = tenant.newTurns.size > 0 && this.#mayStartNew(tenant);
     const hasTurn = tenant.knownTurns.size > 0 || mayStartNew;
     keepIn(this.#turns, tenant, hasTurn && tenant.inFlight < this.#limits.perTenantMax);
-    keepIn(this.#held, lane, isHeld);
+    keepIn(this.#held, target, isHeld);
     if (isHeld) this.#heldMs = Math.min(this.#heldMs, breaker.untilMs);
-    this.#remember(lane);
+    this.#remember(target);
   }
 
-  #slotsOf({ breaker, isKnown }: Lane<Item>): number {
+  #slotsOf({ breaker, isKnown }: Target<Item>): number {
     if (!breaker.isClosed) return 1;
     return isKnown ? this.#limits.perEndpointMax : this.#limits.perNewEndpointMax;
   }
 
-  /** Lets the lanes go on whose breakers let a try pass. */
+  /** Lets the targets go on whose breakers let a try pass. */
   #release(): void {
     if (this.#parts.clock.monotonicMs() < this.#heldMs) return;
     this.#heldMs = Number.POSITIVE_INFINITY;
-    for (const lane of [...this.#held]) this.#place(lane);
+    for (const target of [...this.#held]) this.#arrange(target);
   }
 
-  #laneOf({ tenantId, endpoint }: Destination): Lane<Item> {
+  #targetOf({ tenantId, endpoint }: Destination): Target<Item> {
     const tenant = this.#tenantOf(tenantId);
-    const known = tenant.lanes.get(endpoint);
+    const known = tenant.targets.get(endpoint);
     if (known !== undefined) return known;
     const breaker = new CircuitBreaker(breakerLimits);
-    const lane = { tenant, endpoint, breaker, waiting: [], inFlight: 0, isKnown: false };
-    tenant.lanes.set(endpoint, lane);
-    return lane;
+    const target = { tenant, endpoint, breaker, waiting: [], inFlight: 0, isKnown: false };
+    tenant.targets.set(endpoint, target);
+    return target;
   }
 
   #tenantOf(id: TenantId): Tenant<Item> {
     const known = this.#tenants.get(id);
     if (known !== undefined) return known;
-    const turns = { knownTurns: new Set<Lane<Item>>(), newTurns: new Set<Lane<Item>>() };
+    const turns = { knownTurns: new Set<Target<Item>>(), newTurns: new Set<Target<Item>>() };
     const counts = { waiting: 0, inFlight: 0, newInFlight: 0 };
-    const tenant = { id, lanes: new Map(), ...turns, ...counts };
+    const tenant = { id, targets: new Map(), ...turns, ...counts };
     this.#tenants.set(id, tenant);
     return tenant;
   }
 
-  /** Keeps a lane without items for its breaker, and forgets the one that was idle longest. */
-  #remember(lane: Lane<Item>): void {
-    this.#idle.delete(lane);
-    if (lane.waiting.length > 0 || lane.inFlight > 0) return;
-    this.#idle.add(lane);
-    if (this.#idle.size <= this.#limits.idleLanesMax) return;
-    const [oldest = lane] = this.#idle;
+  /** Keeps a target without items for its breaker, and forgets the one that was idle longest. */
+  #remember(target: Target<Item>): void {
+    this.#idle.delete(target);
+    if (target.waiting.length > 0 || target.inFlight > 0) return;
+    this.#idle.add(target);
+    if (this.#idle.size <= this.#limits.idleTargetsMax) return;
+    const [oldest = target] = this.#idle;
     this.#idle.delete(oldest);
     const { tenant } = oldest;
-    tenant.lanes.delete(oldest.endpoint);
-    if (tenant.lanes.size === 0) this.#tenants.delete(tenant.id);
+    tenant.targets.delete(oldest.endpoint);
+    if (tenant.targets.size === 0) this.#tenants.delete(tenant.id);
   }
 }
 
@@ -306,7 +307,7 @@ export function waitForLimit(
   const allowance = limiter.of("webhook", { tenantId, subject: url });
   if (allowance === undefined || allowance.take(1) === 0) return 0;
   events.rateLimited("webhook", kind);
-  return Math.max(allowance.waitInLineMs(), 1);
+  return Math.max(allowance.queuedWaitMs(), 1);
 }
 
 function keepIn<T>(set: Set<T>, item: T, belongs: boolean): void {

@@ -153,7 +153,7 @@ export class Router extends WithRoutedVerbs implements Broker, AsyncDisposable {
         this.#usage.report(shard, tenantId, usage);
         this.#claims.freed(tenantId);
       },
-      event: (event) => feed.tell(event),
+      event: (event) => feed.publish(event),
       missed: onMissed,
       endpoint: (change) => {
         // A shard that does not hear of the change now finds out by itself.

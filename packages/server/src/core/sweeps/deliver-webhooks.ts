@@ -85,9 +85,9 @@ export function webhookLimits(shards: number): SenderLimits {
     keptForKnownEndpoints: kept(16),
     perEndpointMax: share(16),
     perNewEndpointMax: share(2),
-    laneWaitingMax: 128,
+    targetWaitingMax: 128,
     tenantWaitingMax: 4096,
-    idleLanesMax: 10_000,
+    idleTargetsMax: 10_000,
   };
 }
 
@@ -270,7 +270,7 @@ export class DeliverWebhooks implements Job {
   /** To the sender, unless there is no room or others that come first are still in the store. */
   #handOver(webhook: DueWebhook): void {
     const isLeft = (full: Full): boolean => this.#unread.has(nameOf(webhook, full));
-    const full = (["tenant", "lane"] as const).find(isLeft) ?? this.#sender.add(webhook);
+    const full = (["tenant", "target"] as const).find(isLeft) ?? this.#sender.add(webhook);
     if (full === undefined) this.#sending.add(webhook.key);
     else this.#leave(webhook, full);
   }
@@ -280,7 +280,7 @@ export class DeliverWebhooks implements Job {
     const { tenantId, endpoint, key: from } = webhook;
     const known = this.#unread.get(name);
     if (known !== undefined && known.from <= from) return;
-    this.#unread.set(name, { tenantId, endpoint: full === "lane" ? endpoint : undefined, from });
+    this.#unread.set(name, { tenantId, endpoint: full === "target" ? endpoint : undefined, from });
   }
 
   async #send(webhook: DueWebhook): Promise<Ending> {
@@ -290,7 +290,7 @@ export class DeliverWebhooks implements Job {
       // The key is still there and is read again later, or after the next start.
       this.#warnings.warn("webhook state could not be written", { error: String(error) });
       this.#sender.hold(webhook, this.#parts.clock.monotonicMs() + this.#backoffMs(1));
-      this.#leave(webhook, "lane");
+      this.#leave(webhook, "target");
       return undefined;
     } finally {
       this.#sending.delete(webhook.key);
@@ -431,5 +431,5 @@ const gone = 410;
 const retried = new Set([408, 425, 429]);
 
 function nameOf({ tenantId, endpoint }: DueWebhook, full: Full): string {
-  return JSON.stringify(full === "lane" ? [tenantId, endpoint] : [tenantId]);
+  return JSON.stringify(full === "target" ? [tenantId, endpoint] : [tenantId]);
 }

@@ -166,7 +166,7 @@ export class AcceptedTokens {
     if (source === undefined) return refusal;
     return whenKnown(source.provider.verify(token), (verified) => {
       const outcome = verified.ok ? this.#admit(source, verified.value) : verified;
-      return outcome.ok ? outcome : this.#ask(token, index + 1, moreTelling(refusal, outcome));
+      return outcome.ok ? outcome : this.#ask(token, index + 1, moreSpecific(refusal, outcome));
     });
   }
 
@@ -188,7 +188,7 @@ export class AcceptedTokens {
 /** Refusals of providers that do not know the token, from the least to the most specific. */
 const vague: readonly ErrorCode[] = ["invalid_token", "invalid_issuer"];
 
-function moreTelling(first: Authenticated, second: Authenticated): Authenticated {
+function moreSpecific(first: Authenticated, second: Authenticated): Authenticated {
   return rankOf(second) > rankOf(first) ? second : first;
 }
 

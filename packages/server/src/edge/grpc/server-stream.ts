@@ -79,7 +79,7 @@ export class ServerStream implements GrpcStream {
   #onClosed: (reason: CloseReason) => void = nothing;
   #onDrain: () => void = nothing;
   #onGoingAway: () => void = nothing;
-  #isClosedTold = false;
+  #isCloseNotified = false;
   #release: () => void = nothing;
   /** Of the authenticated caller. */
   #input: Input | undefined;
@@ -429,8 +429,8 @@ export class ServerStream implements GrpcStream {
   }
 
   #notifyClosed(reason: CloseReason): void {
-    if (this.#isClosedTold) return;
-    this.#isClosedTold = true;
+    if (this.#isCloseNotified) return;
+    this.#isCloseNotified = true;
     this.#guard(this.#onClosed, reason);
   }
 }

@@ -196,7 +196,7 @@ export class StreamCall<Reply> {
   }
 
   /** Ends the stream instead of answering its Hello. */
-  turnAway(reason: StreamRefusal, status: GrpcStatus, message: string): void {
+  reject(reason: StreamRefusal, status: GrpcStatus, message: string): void {
     if (this.#isClosed) return;
     this.#protocol.counts.refused[reason] += 1;
     this.end(status, message);
@@ -350,7 +350,7 @@ export function serveStream<Event, Reply>(
   let isFinishing = false;
 
   const cancelTimeout = parts.clock.after(greetingMsMax, () =>
-    streamCall.turnAway("no_hello", "DEADLINE_EXCEEDED", "no Hello in time"),
+    streamCall.reject("no_hello", "DEADLINE_EXCEEDED", "no Hello in time"),
   );
   const finish = (): void => {
     isFinishing = true;
@@ -413,11 +413,11 @@ export function serveStream<Event, Reply>(
     cancelTimeout();
     streamCall.close();
   });
-  if (!streamCall.slot.take()) turnAwayFull(streamCall, "too many streams are open");
+  if (!streamCall.slot.take()) rejectFull(streamCall, "too many streams are open");
 }
 
-function turnAwayFull<Reply>(streamCall: StreamCall<Reply>, text: string): void {
-  streamCall.turnAway("too_many", "RESOURCE_EXHAUSTED", text);
+function rejectFull<Reply>(streamCall: StreamCall<Reply>, text: string): void {
+  streamCall.reject("too_many", "RESOURCE_EXHAUSTED", text);
 }
 
 async function authenticate<Event, Reply>(
@@ -428,7 +428,7 @@ async function authenticate<Event, Reply>(
 ): Promise<{ identity: Identity; name: string } | undefined> {
   const greeting = protocol.greetingOf(hello);
   if (greeting === undefined) {
-    streamCall.turnAway("no_hello", "FAILED_PRECONDITION", "first event must be Hello");
+    streamCall.reject("no_hello", "FAILED_PRECONDITION", "first event must be Hello");
     return undefined;
   }
   const action = `${protocol.access}_stream`;
@@ -436,7 +436,7 @@ async function authenticate<Event, Reply>(
   const token = greeting.token.trim();
   if (token === "") {
     parts.dispatch.noteRefusal(action, refusal("missing_authorization"), { from });
-    streamCall.turnAway("bad_token", "UNAUTHENTICATED", protocol.missingToken);
+    streamCall.reject("bad_token", "UNAUTHENTICATED", protocol.missingToken);
     return undefined;
   }
   const outcome = await parts.authenticator.authenticate(protocol.access, token);
@@ -446,13 +446,13 @@ async function authenticate<Event, Reply>(
     return undefined;
   }
   if (!streamCall.slot.takeFor(outcome.value.tenantId)) {
-    turnAwayFull(streamCall, "too many streams of this tenant are open");
+    rejectFull(streamCall, "too many streams of this tenant are open");
     return undefined;
   }
   const name = greeting.name.trim();
   if (name.length > limits.workerIdCharsMax) {
     const text = `worker_id is longer than ${limits.workerIdCharsMax} characters`;
-    streamCall.turnAway("bad_worker_id", "INVALID_ARGUMENT", text);
+    streamCall.reject("bad_worker_id", "INVALID_ARGUMENT", text);
     return undefined;
   }
   return { identity: outcome.value, name };
@@ -460,11 +460,7 @@ async function authenticate<Event, Reply>(
 
 function endRefused<Reply>(streamCall: StreamCall<Reply>, code: ErrorCode): void {
   const { text, grpc } = errors[code];
-  streamCall.turnAway(
-    "bad_token",
-    grpc,
-    grpc === "UNAUTHENTICATED" ? `auth failed: ${text}` : text,
-  );
+  streamCall.reject("bad_token", grpc, grpc === "UNAUTHENTICATED" ? `auth failed: ${text}` : text);
 }
 
 /** Larger batches are processed over several turns of the event loop, so that they do not block the server. */

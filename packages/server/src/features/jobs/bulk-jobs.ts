@@ -50,7 +50,7 @@ interface BulkJobsParts {
   readonly broker: Broker;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
-  readonly workers: Pick<ConnectedWorkers, "tellCancelled">;
+  readonly workers: Pick<ConnectedWorkers, "sendCancelled">;
 }
 
 export class BulkJobs implements ControlListener {
@@ -299,7 +299,7 @@ export class BulkJobs implements ControlListener {
     const left: TaskId[] = [];
     for (const [at, answer] of acted.entries()) {
       const id = ids[at] as TaskId;
-      this.#tellWorker(job, answer);
+      this.#notifyWorker(job, answer);
       if (answer.ok || isDone(answer, job, wasBegun)) changed.push(id);
       else if (answer.code === "quota_exceeded") left.push(id);
       else failures.push({ id, code: answer.code === "task_unknown" ? "not_found" : answer.code });
@@ -325,11 +325,11 @@ export class BulkJobs implements ControlListener {
   }
 
   /** At once, on its streams, that it should stop. */
-  #tellWorker({ action }: BulkJob, answer: Acted | Created): void {
+  #notifyWorker({ action }: BulkJob, answer: Acted | Created): void {
     if (action.kind !== "cancel" || !answer.ok || !("task" in answer)) return;
     const { id, tenantId, place } = answer.task;
     if (place.in !== "leased") return;
-    this.#workers.tellCancelled(tenantId, place.workerId, id);
+    this.#workers.sendCancelled(tenantId, place.workerId, id);
   }
 
   /** Counts how the tasks of a stage ended. */

@@ -80,7 +80,7 @@ export interface NotifyParts {
   readonly notify: PostNotification;
 }
 
-/** Subscribers have their own breakers, so one lane for each tenant is enough. */
+/** Subscribers have their own breakers, so one target for each tenant is enough. */
 const limits = {
   inFlightMax: 256,
   keptForIdleTenants: 0,
@@ -88,9 +88,9 @@ const limits = {
   keptForKnownEndpoints: 0,
   perEndpointMax: 64,
   perNewEndpointMax: 64,
-  laneWaitingMax: Number.POSITIVE_INFINITY,
+  targetWaitingMax: Number.POSITIVE_INFINITY,
   tenantWaitingMax: Number.POSITIVE_INFINITY,
-  idleLanesMax: 0,
+  idleTargetsMax: 0,
 };
 const toTenant = { endpoint: "", overMs: Number.POSITIVE_INFINITY };
 /** Audiences that are checked in one run of the job. */

@@ -95,7 +95,7 @@ async function cancel(
   const answer = await act(server, call, id, { kind: "cancel", graceMs: graceSeconds * 1000 });
   if (answer.ok && answer.value.place.in === "leased") {
     const { id: taskId, tenantId, place } = answer.value;
-    server.workers.tellCancelled(tenantId, place.workerId, taskId);
+    server.workers.sendCancelled(tenantId, place.workerId, taskId);
   }
   return answer;
 }

@@ -148,7 +148,7 @@ export class Logs implements ClusterLogs, AsyncDisposable {
     }
   }
 
-  /** An etcd of somebody else may be too old, or take too little. */
+  /** An etcd that codeQ does not run may be too old, or accept only small requests. */
   async #check(): Promise<void> {
     if (this.#isChecked || this.#parts.config.etcdUrls === "") return;
     await this.etcd.assertUsable();

@@ -47,7 +47,7 @@ import { readClusterTls, tlsFiles, watchClusterTls, writeTls } from "./cluster-t
 import { replicaFiles, replicaName } from "./replica-files.ts";
 
 export interface NodeParts extends ShardParts {
-  /** The storage of a replica failed for good. */
+  /** The storage of a replica failed permanently. */
   readonly onFailed: (fault: FaultError) => void;
 }
 

@@ -1,7 +1,7 @@
 /** The files of the replicas of a cluster node, while no process has them open. */
 import { existsSync, renameSync } from "node:fs";
 import { resolve } from "node:path";
-import { type Kv, moveToLog, readStoreId, storedPlaceOf } from "@codeq/engine";
+import { type Kv, logPositionOf, moveToLog, readStoreId } from "@codeq/engine";
 import type { ReplicaFiles } from "../../cluster/node-log.ts";
 import { controlNumber } from "../../cluster/replicated-shard.ts";
 import type { Config } from "../../config/settings.ts";
@@ -42,7 +42,7 @@ export function replicaFiles(config: Config, shard: number): ReplicaFiles {
 }
 
 function slotAndEpoch(kv: Kv): { readonly slot: number; readonly epoch: number } {
-  const { slot, epoch } = storedPlaceOf(kv);
+  const { slot, epoch } = logPositionOf(kv);
   return { slot, epoch };
 }
 

@@ -124,11 +124,11 @@ export class GrpcChannel {
     const { timeoutMs } = listener;
     let end = new GrpcError(grpcStatus.unavailable, `the connection to ${this.url} was lost`);
     let isOver = false;
-    const over = (tell: boolean): void => {
+    const over = (isReported: boolean): void => {
       if (isOver) return;
       isOver = true;
       this.#calls -= 1;
-      if (tell) listener.ended(end);
+      if (isReported) listener.ended(end);
     };
     this.#calls += 1;
     const session = this.#connected();

@@ -190,7 +190,7 @@ class WorkerHandler implements StreamHandler<Event>, ReadyStream {
     this.#name = name;
     this.#disconnect = parts.workers.add(identity, {
       client: streamCall.client,
-      tellCancelled: (taskId) => {
+      sendCancelled: (taskId) => {
         const value = { ...worker.newHeartbeatAck(), taskId, ok: true, cancelled: true };
         streamCall.send({ case: "heartbeatAck", value });
       },
