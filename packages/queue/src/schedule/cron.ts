@@ -304,12 +304,14 @@ function nextPart(
   return later < 0 ? undefined : later * length + (inside(0) as number);
 }
 
-/** Whether a local time matches; with five fields, any second of a matching minute does. */
-export function matches(cron: Cron, localMs: number): boolean {
-  const second = Math.floor(localMs / 1000);
-  const number = Math.floor(second / 86_400);
-  if (nextDay(cron, number, number) === undefined) return false;
-  const ofDay = second - number * 86_400;
-  const wanted = cron.hasSeconds ? ofDay : ofDay - (ofDay % 60);
-  return nextSecond(cron, wanted) === wanted;
+/** Whether a second of a day that matches does; with five fields, any second of a matching minute does. */
+export function matchesSecond(
+  { hours, minutes, seconds, hasSeconds }: Cron,
+  second: number,
+): boolean {
+  return (
+    allows(hours, Math.floor(second / 3600)) &&
+    allows(minutes, Math.floor(second / 60) % 60) &&
+    (!hasSeconds || allows(seconds, second % 60))
+  );
 }

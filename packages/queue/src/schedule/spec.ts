@@ -20,7 +20,7 @@ import {
 } from "./calendar.ts";
 import {
   type Cron,
-  matches,
+  matchesSecond,
   nextDay,
   nextSecond,
   type Parsed,
@@ -54,8 +54,9 @@ const specLimits = { everyMsMin: 1000, everyMsMax: 31_622_400_000, exceptMax: 8 
 
 /** How far a search goes: 29 February may be eight years away. */
 const searchDays = 12 * 366;
-/** How many instants in a row may be excluded. */
+/** How many instants in a row may be excluded, and how often a search goes on behind a stretch of them. */
 const excludedMax = 100_000;
+const stretchesMax = 10_000;
 
 const unitMs = { ms: 1, s: secondMs, m: minuteMs, h: hourMs, d: dayMs } as const;
 
@@ -84,12 +85,13 @@ export function compileSpec(text: SpecText, zone: Zone): Parsed<Spec> {
     ms === undefined || ms > (untilMs ?? ms) ? undefined : ms;
   const next = (afterMs: number): number | undefined => {
     let from = fromMs === undefined ? afterMs : Math.max(afterMs, fromMs - 1);
-    for (let tried = 0; tried < excludedMax; tried++) {
+    const steps = { left: excludedMax };
+    for (let tried = 0; tried < stretchesMax && steps.left > 0; tried++) {
       const found = within(plain.value.next(from));
       if (found === undefined || except.length === 0) return found;
-      const skipTo = except.map((each) => each(found, zone)).find((each) => each !== undefined);
-      if (skipTo === undefined) return found;
-      from = skipTo;
+      const excludedTo = endOfExcluded(except, { cron: plain.value.cron, ms: found, zone, steps });
+      if (excludedTo === undefined) return found;
+      from = excludedTo;
     }
     return undefined;
   };
@@ -101,7 +103,13 @@ export function compileSpec(text: SpecText, zone: Zone): Parsed<Spec> {
   return accept({ next, count });
 }
 
-function readEvery({ every, offset }: SpecText): Parsed<Spec> {
+/** A spec without its exceptions. */
+interface PlainSpec extends Spec {
+  /** Undefined with `every`. */
+  readonly cron: Cron | undefined;
+}
+
+function readEvery({ every, offset }: SpecText): Parsed<PlainSpec> {
   const { everyMsMin, everyMsMax } = specLimits;
   const everyMs = durationMs(every);
   if (everyMs === undefined) {
@@ -119,17 +127,19 @@ function readEvery({ every, offset }: SpecText): Parsed<Spec> {
   }
   const indexOf = (ms: number): number => Math.floor((ms - offsetMs) / everyMs);
   return accept({
+    cron: undefined,
     next: (afterMs) => (indexOf(afterMs) + 1) * everyMs + offsetMs,
     count: (afterMs, untilMs) => Math.max(0, indexOf(untilMs) - indexOf(afterMs)),
   });
 }
 
-function readCron({ cron: text, offset }: SpecText, zone: Zone): Parsed<Spec> {
+function readCron({ cron: text, offset }: SpecText, zone: Zone): Parsed<PlainSpec> {
   if (offset !== "") return problem("offset belongs to every; write the minute into cron instead");
   const cron = parseCron(text);
   if (!cron.ok) return cron;
   const next = cron.value.isRealTime ? nextInRealTime : nextOnTheWall;
   return accept({
+    cron: cron.value,
     next: (afterMs) => next(cron.value, zone, afterMs),
     count: () => undefined,
   });
@@ -175,8 +185,8 @@ function nextInRealTime(cron: Cron, zone: Zone, afterMs: number): number | undef
   }
 }
 
-/** For an instant that is excluded, an instant up to which all others are; undefined for all others. */
-type Exception = (ms: number, zone: Zone) => number | undefined;
+/** A local date, as its number of days, or local times at which nothing fires. */
+type Exception = number | Cron;
 
 function readExceptions(texts: readonly string[]): readonly Exception[] | Problem {
   if (texts.length > specLimits.exceptMax) {
@@ -188,10 +198,7 @@ function readExceptions(texts: readonly string[]): readonly Exception[] | Proble
   for (const text of texts) {
     const date = parseDate(text);
     if (date !== undefined) {
-      const number = dayNumber(date);
-      all.push((ms, zone) =>
-        Math.floor((ms + zone.offsetMs(ms)) / dayMs) === number ? endOfDay(ms, zone) : undefined,
-      );
+      all.push(dayNumber(date));
       continue;
     }
     const cron = parseCron(text);
@@ -200,29 +207,54 @@ function readExceptions(texts: readonly string[]): readonly Exception[] | Proble
         `except "${text}" is neither a date such as "2026-12-25" nor cron: ${cron.why}`,
       );
     }
-    all.push(exceptionOf(cron.value));
+    all.push(cron.value);
   }
   return all;
 }
 
-function exceptionOf(cron: Cron): Exception {
-  const isWholeDay = !cron.hasSeconds && cron.minutes.isFull && cron.hours.isFull;
-  return (ms, zone) => {
-    if (!matches(cron, ms + zone.offsetMs(ms))) return undefined;
-    if (isWholeDay) return endOfDay(ms, zone);
-    return cron.hasSeconds ? ms : endOfMinute(ms, zone);
-  };
-}
-
-/** The last instant before the offset changes may be earlier than the end of the day or the minute. */
-function endOfDay(ms: number, zone: Zone): number {
-  const localMs = ms + zone.offsetMs(ms);
-  const restMs = dayMs - (((localMs % dayMs) + dayMs) % dayMs);
-  const endMs = ms + restMs - 1;
+/**
+ * For an instant that is excluded, an instant up to which all others are; undefined for all others. Looks through the
+ * rest of the local day at once: going on from each excluded instant to the next takes milliseconds for a day of seconds.
+ */
+function endOfExcluded(
+  except: readonly Exception[],
+  at: {
+    readonly cron: Cron | undefined;
+    readonly ms: number;
+    readonly zone: Zone;
+    /** How many excluded instants may still be looked at. */
+    readonly steps: { left: number };
+  },
+): number | undefined {
+  const { cron, ms, zone, steps } = at;
+  const offsetMs = zone.offsetMs(ms);
+  const day = Math.floor((ms + offsetMs) / dayMs);
+  const second = Math.floor((ms + offsetMs - day * dayMs) / secondMs);
+  const ofDay = except.filter(
+    (each): each is Cron => typeof each !== "number" && nextDay(each, day, day) !== undefined,
+  );
+  let end = except.includes(day) ? daySeconds : second;
+  while (end < daySeconds && steps.left > 0) {
+    const behind = excludedUntil(ofDay, end);
+    if (behind === end) break;
+    steps.left -= 1;
+    end = cron === undefined ? behind : (nextSecond(cron, behind) ?? daySeconds);
+  }
+  if (end === second) return undefined;
+  // The last instant before the offset changes may be earlier.
+  const endMs = day * dayMs + end * secondMs - offsetMs - 1;
   return Math.max(ms, (zone.nextChange(ms, endMs) ?? endMs + 1) - 1);
 }
 
-function endOfMinute(ms: number, zone: Zone): number {
-  const localMs = ms + zone.offsetMs(ms);
-  return ms + minuteMs - 1 - (((localMs % minuteMs) + minuteMs) % minuteMs);
+const daySeconds = dayMs / secondMs;
+
+/** The second behind a stretch that one of these excludes; the same second when none does. */
+function excludedUntil(except: readonly Cron[], second: number): number {
+  for (const each of except) {
+    if (!matchesSecond(each, second)) continue;
+    if (each.hasSeconds && !each.seconds.isFull) return second + 1;
+    if (!each.minutes.isFull) return second - (second % 60) + 60;
+    return each.hours.isFull ? daySeconds : second - (second % 3600) + 3600;
+  }
+  return second;
 }
