@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { errors, limits } from "@codeq/protocol";
 import { type Reply, type RunningServer, setup } from "./setup.ts";
+import type { Caller } from "./tokens.ts";
 
 /** Tasks of a lane are in one shard. */
 const fetch = { command: "fetch", lane: "first" };
@@ -102,13 +103,16 @@ test("a cancelled task fails those that wait for it; one that waits can be cance
 test("a restart finds who waits, and nothing is left behind after retention", async (t) => {
   let server = await setup(t, { settings: { retentionSweepSeconds: 1 } });
   const { id } = await started(server);
+  const awaited = async (): Promise<number> =>
+    [...(await server.dump()).keys()].filter((key) => key.includes("batch-awaits")).length;
+  assert.equal(await awaited(), 2);
   await finish(server);
+  assert.equal(await awaited(), 1, "what has succeeded is awaited no more");
   server = await server.restart();
   assert.equal(await place(server, id), "HELD_SET");
   await finish(server);
   assert.equal((await finish(server, "COMPLETED", "load")).id, id);
-  const kept = [...(await server.dump()).keys()].filter((key) => key.includes("batch-awaits"));
-  assert.deepEqual(kept, [], "what was released waits for nothing");
+  assert.equal(await awaited(), 0, "what was released waits for nothing");
   await server.clock.advance(26 * 3_600_000);
   const left = [...(await server.dump()).keys()].filter((key) => /batch|tasks\//.test(key));
   assert.deepEqual(left, []);
@@ -163,4 +167,30 @@ test("1,000 tasks may wait for one, and are released with its end", async (t) =>
   await finish(server);
   const { json } = await server.get("/admin/queues/load", "admin-acme");
   assert.equal(json.ready, limits.afterWaitersMax);
+});
+
+test("a tenant has a limit of tasks that are waited for, also after a restart", async (t) => {
+  let server = await setup(t, { settings: { createBatchMax: 1000 } });
+  const batch = async (tasks: object[], caller: Caller = "producer-acme"): Promise<Reply> => {
+    const reply = await server.post("/tasks/batch", { tasks }, caller);
+    assert.equal(reply.status, 200, reply.text.slice(0, 200));
+    return reply;
+  };
+  const idsIn = ({ json }: Reply): string[] =>
+    json.results.map(({ task }: { task: { id: string } }) => task.id);
+  const predecessors = async (caller?: Caller): Promise<string[]> =>
+    idsIn(await batch(Array(limits.afterMax).fill({ ...fetch, payload: 1 }), caller));
+  const waiting = (after: string[], count: number): object[] =>
+    Array(count).fill({ command: "load", payload: 1, after });
+  const ofTenant = limits.afterWaitsMax / 2;
+  let after: string[] = [];
+  for (let left = ofTenant / limits.afterMax; left > 0; left -= 1000) {
+    after = await predecessors();
+    await batch(waiting(after, Math.min(left, 1000)));
+  }
+  server = await server.restart();
+  assert.deepEqual(await refusedWith(create(server, { after })), [429, "after_crowded"]);
+  await batch(waiting(await predecessors("producer-globex"), 1), "producer-globex");
+  await finish(server);
+  assert.equal((await create(server, { after })).status, 202);
 });

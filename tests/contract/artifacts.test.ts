@@ -214,6 +214,7 @@ test("files count in the quota of stored bytes, and are given back", async (t) =
       requestsPerSecond: Number.POSITIVE_INFINITY,
       concurrentLeases: Number.POSITIVE_INFINITY,
       queues: Number.POSITIVE_INFINITY,
+      lanes: Number.POSITIVE_INFINITY,
     },
     tenants: new Map(),
   };

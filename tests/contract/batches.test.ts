@@ -403,3 +403,29 @@ test("a batch has 100,000 members, and one more is refused", { timeout: 120_000 
   assert.deepEqual(await refusedWith(tryToAdd(server)), [409, "batch_full"]);
   assert.equal((await change(server, "seal")).status, 200);
 });
+
+/** Ids of all members, and how many each page had. */
+async function pagesOf(server: RunningServer, path: string, name: string): Promise<number[]> {
+  const sizes: number[] = [];
+  for (let after = ""; ; ) {
+    const { json } = await server.get(`${path}?limit=1000&after=${after}`, "admin-acme");
+    sizes.push(json[name].length);
+    if (json.next === undefined) return sizes;
+    after = json.next;
+  }
+}
+
+test("a page of large results ends early, and none is left out", async (t) => {
+  const server = await setup(t);
+  await opened(server, 7);
+  const big = "x".repeat(1_000_000);
+  for (let member = 0; member < 7; member++) {
+    const { id } = await server.claim({ commands: ["print"] });
+    await server.post(
+      `/tasks/${id}/result`,
+      { status: "COMPLETED", result: { big } },
+      "worker-acme",
+    );
+  }
+  assert.deepEqual(await pagesOf(server, "/batches/b1/results", "members"), [5, 2]);
+});

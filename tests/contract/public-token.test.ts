@@ -1,6 +1,7 @@
 /** Tokens for browsers: what they show, what they refuse, and what pages of other sites may ask. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { limits } from "@codeq/protocol";
 import { routes } from "../../packages/server/src/start/features.ts";
 import { type Reply, type RunningServer, setup, until } from "./setup.ts";
 
@@ -115,6 +116,33 @@ test("the token ends with its time, with the token of its caller, and with the A
   await begun();
   await server.clock.advance(1000);
   assert.equal(eventsIn(await still).at(-1).code, "token_expired");
+});
+
+test("browsers have feeds of their own: they take none of the tenant's, and few watch one task", async (t) => {
+  const server = await setup(t);
+  const id = await server.create();
+  const token = await publicToken(server, id);
+  const watched = Array.from({ length: limits.publicFeedsPerTaskMax }, () =>
+    watch(server, id, token),
+  );
+  await until(() => server.core.feed.browsers === limits.publicFeedsPerTaskMax);
+  assert.equal((await watch(server, id, token)).status, 429);
+  assert.equal(server.core.feed.size, 0);
+  assert.equal(await server.metric("codeq_feeds_open"), limits.publicFeedsPerTaskMax);
+  const other = await server.create();
+  const another = watch(server, other, await publicToken(server, other));
+  await until(() => server.core.feed.browsers === limits.publicFeedsPerTaskMax + 1);
+  for (const task of [await server.claim(), await server.claim()]) {
+    await server.post(
+      `/tasks/${task.id}/result`,
+      { status: "COMPLETED", result: {} },
+      "worker-acme",
+    );
+  }
+  for (const each of [...watched, another]) {
+    assert.equal(eventsIn(await each).at(-1).status, "COMPLETED");
+  }
+  await until(() => server.core.feed.browsers === 0);
 });
 
 test("a token that was changed, and one of another server, is refused", async (t) => {

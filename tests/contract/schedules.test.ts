@@ -827,3 +827,20 @@ test("metrics count what was fired and skipped, and the audit trail who did what
     ["put_schedule", "digest"],
   ]);
 });
+
+test("a page of schedules with large payloads ends early, and none is left out", async (t) => {
+  const server = await setup(t);
+  const payload = { big: "x".repeat(1_000_000) };
+  for (let n = 0; n < 7; n++) await made(server, `big-${n}`, { ...minutely, payload });
+  const ids: string[] = [];
+  const sizes: number[] = [];
+  for (let after = ""; ; ) {
+    const { json } = await server.get(`/admin/schedules?limit=1000&after=${after}`, caller);
+    ids.push(...json.schedules.map(({ id }: { id: string }) => id));
+    sizes.push(json.schedules.length);
+    if (json.next === undefined) break;
+    after = json.next;
+  }
+  assert.deepEqual(sizes, [5, 2]);
+  assert.equal(new Set(ids).size, 7);
+});

@@ -80,6 +80,7 @@ function quotasFor(random: SimRandom): Quotas {
     requestsPerSecond: random.pick([20, all]),
     concurrentLeases: random.pick([1, 3, 10, all]),
     queues: all,
+    lanes: all,
   });
   const tenants = new Map([["acme", drawn()]]);
   return { default: drawn(), tenants: tenants.set("globex", noQuotas.default) };

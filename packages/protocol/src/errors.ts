@@ -129,6 +129,12 @@ export const errors = {
     "RESOURCE_EXHAUSTED",
     "1000 tasks wait for a task of 'after', which is the most; use a batch, whose callback creates the tasks",
   ),
+  after_crowded: row(
+    429,
+    "RESOURCE_EXHAUSTED",
+    "too many tasks of this tenant wait for others with 'after'; try again when some of them run, or use a batch",
+    true,
+  ),
   invalid_topic: row(422, "INVALID_ARGUMENT", "the policy of the topic is invalid"),
   priority_not_allowed: row(
     400,
@@ -214,7 +220,7 @@ export const errors = {
   too_many_lanes: row(
     409,
     "RESOURCE_EXHAUSTED",
-    "too many lanes of this queue have limits of their own or are paused; take some of them back",
+    "too many lanes of this tenant have limits of their own or are paused; take some of them back",
   ),
   too_many_topics: row(
     409,

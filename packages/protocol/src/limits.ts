@@ -78,11 +78,16 @@ export const limits = {
   /** Tasks that one task may wait for, and tasks that may wait for one. */
   afterMax: 100,
   afterWaitersMax: 1000,
+  /** Ids in `after` of waiting tasks, in a shard; a tenant may have half. */
+  afterWaitsMax: 500_000,
   batchOpenSecondsDefault: 24 * 60 * 60,
   batchOpenSecondsMax: 30 * 24 * 60 * 60,
   feedsMax: 128,
   publicTokenSecondsMax: 86_400,
   feedsPerTenantMax: 16,
+  /** Browsers that watch tasks with public tokens; those of one tenant may be half. */
+  publicFeedsMax: 1024,
+  publicFeedsPerTaskMax: 8,
   /** Limits feeds of summaries, which share their work. */
   summaryFeedsMax: 1024,
   summaryFeedsPerTenantMax: 128,

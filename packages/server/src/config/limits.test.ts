@@ -39,6 +39,7 @@ test("nothing but the number of queues is limited unless somebody says so", () =
     requestsPerSecond: everything,
     concurrentLeases: everything,
     queues: 10_000,
+    lanes: 100_000,
   });
 });
 
@@ -96,6 +97,7 @@ quotas:
     requestsPerSecond: everything,
     concurrentLeases: everything,
     queues: 10_000,
+    lanes: 100_000,
   });
   for (const tenant of ["globex", "initech", "anybody"]) {
     assert.deepEqual(quotaOf(quotas, tenant), quotas.default);

@@ -15,6 +15,8 @@ export interface TenantQuota {
   readonly concurrentLeases: number;
   /** Queues that have tasks. Each shard counts its own. */
   readonly queues: number;
+  /** Lanes that are in memory, because they have ready tasks, leases, or a time to wait for. Each shard counts its own. */
+  readonly lanes: number;
 }
 
 export type QuotaName = keyof TenantQuota;
@@ -35,6 +37,7 @@ const maxima: TenantQuota = {
   requestsPerSecond: 1_000_000,
   concurrentLeases: 1_000_000_000,
   queues: 1_000_000,
+  lanes: 100_000_000,
 };
 const quotaNames = Object.keys(maxima) as QuotaName[];
 
@@ -44,10 +47,11 @@ const unlimited: TenantQuota = {
   requestsPerSecond: Number.POSITIVE_INFINITY,
   concurrentLeases: Number.POSITIVE_INFINITY,
   queues: Number.POSITIVE_INFINITY,
+  lanes: Number.POSITIVE_INFINITY,
 };
 
-/** Lists, metrics and restarts take time and memory for each queue, so their number has a limit by default. */
-const initial: TenantQuota = { ...unlimited, queues: 10_000 };
+/** Lists, metrics and restarts take time and memory for each queue and lane, so their number has a limit by default. */
+const initial: TenantQuota = { ...unlimited, queues: 10_000, lanes: 100_000 };
 
 export const noQuotas: Quotas = { default: unlimited, tenants: new Map() };
 export const initialQuotas: Quotas = { default: initial, tenants: new Map() };
@@ -89,18 +93,24 @@ function readQuota(path: string, written: unknown, otherwise: TenantQuota): Pars
   return parsed(quota);
 }
 
+const { queues, lanes } = unlimited;
+/** What each shard counts by itself. */
+const ownOfShards = { queues, lanes };
+
 /** Whether there is any quota that counts over all shards. */
 export function isLimited({ default: all, tenants }: Quotas): boolean {
   return [all, ...tenants.values()].some((quota) =>
-    Object.values({ ...quota, queues: Number.POSITIVE_INFINITY }).some(
-      (most) => most !== Number.POSITIVE_INFINITY,
-    ),
+    Object.values({ ...quota, ...ownOfShards }).some((most) => most !== Number.POSITIVE_INFINITY),
   );
 }
 
 /** The quotas that one of several shards checks by itself. */
 export function quotasOfShard({ default: all, tenants }: Quotas): Quotas {
-  const own = ({ queues }: TenantQuota): TenantQuota => ({ ...unlimited, queues });
+  const own = (of: TenantQuota): TenantQuota => ({
+    ...unlimited,
+    queues: of.queues,
+    lanes: of.lanes,
+  });
   return {
     default: own(all),
     tenants: new Map([...tenants].map(([tenant, quota]) => [tenant, own(quota)])),

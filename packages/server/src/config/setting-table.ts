@@ -797,7 +797,7 @@ export const settingTable = defineSettings({
     initial: initialQuotas,
     initialInWords: "none",
     about:
-      "Quotas of tenants: a `default` for all tenants and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond, concurrentLeases and queues (default: 10,000); 0 means no limit.",
+      "Quotas of tenants: a `default` for all tenants and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond, concurrentLeases, queues (default: 10,000) and lanes (default: 100,000); 0 means no limit.",
   },
   tracingEnabled: {
     env: ["TRACING_ENABLED"],

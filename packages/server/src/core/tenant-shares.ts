@@ -23,6 +23,11 @@ export class TenantShares {
     return this.#held < this.#max && ofTenant < Math.ceil(this.#max / 2);
   }
 
+  clear(): void {
+    this.#ofTenants.clear();
+    this.#held = 0;
+  }
+
   add(tenantId: TenantId, change: 1 | -1): void {
     this.#held += change;
     const ofTenant = (this.#ofTenants.get(tenantId) ?? 0) + change;

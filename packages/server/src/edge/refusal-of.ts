@@ -109,6 +109,11 @@ export function answerOf<T>(
 const retryAfterMsDefault = 1000;
 
 /** The refusal of a call that exceeds a quota: the quota, its limit and the current value. */
+const adviceAbout: Partial<Record<Exceeded["quota"], string>> = {
+  queues: "; use commands that have tasks, or have an operator raise the quota",
+  lanes: "; use lanes that have tasks, or have an operator raise the quota",
+};
+
 export function overQuota(
   { events }: Pick<Server, "events">,
   exceeded: Exceeded,
@@ -116,9 +121,7 @@ export function overQuota(
 ): Refusal {
   const { quota, limit, current } = exceeded;
   events.quotaExceeded(quota);
-  const advice =
-    quota === "queues" ? "; use commands that have tasks, or have an operator raise the quota" : "";
-  const text = `quota exceeded: ${quota} is ${current}, the limit is ${limit}${advice}`;
+  const text = `quota exceeded: ${quota} is ${current}, the limit is ${limit}${adviceAbout[quota] ?? ""}`;
   return {
     ...refusal("quota_exceeded", text),
     details: { quota, limit, current, retryAfterSeconds: wholeSeconds(retryAfterMs) },

@@ -134,7 +134,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const watchers: StorageWatcher[] = [];
   const feed = new Feed();
   const summaries = new FeedSummaries({ feed, clock });
-  metrics.feedsOpen.collect(() => [[feed.size + summaries.size]]);
+  metrics.feedsOpen.collect(() => [[feed.size + feed.browsers + summaries.size]]);
   const limiter = new Limiter(config, clock);
   collectLimiterMetrics(metrics, limiter);
   const inFlight = new InFlight(inFlightOf(config));

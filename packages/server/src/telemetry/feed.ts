@@ -2,13 +2,14 @@
  * Passes changes of tasks to open feeds, in the order of the changes of each task. Nothing is stored: a
  * reader gets only events from the time it is connected. While no feed is open, this costs one comparison.
  */
-import type { ErrorCode } from "@codeq/protocol";
+import { type ErrorCode, limits } from "@codeq/protocol";
 import type {
   KeptOf,
   ScheduleEvent as ScheduleShape,
   TaskEvent as Shape,
 } from "@codeq/protocol/api";
 import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
+import { TenantShares } from "../core/tenant-shares.ts";
 
 /** An event of a task. */
 export type TaskEvent = KeptOf<typeof Shape> & {
@@ -28,6 +29,8 @@ export interface FeedListener {
   readonly tenantId: TenantId | undefined;
   /** The listener serves readers that are counted elsewhere, and does not count itself. */
   readonly isShared?: true;
+  /** The listener is a browser that watches this task only. Browsers are counted apart from the feeds of the tenant. */
+  readonly publicTask?: TaskId;
   readonly hear: (event: FeedEvent) => void;
   /** The feed ends, for this reason. */
   readonly end: (code: ErrorCode) => void;
@@ -37,6 +40,8 @@ export class Feed {
   /** Called when the first listener is added, and when the last one is removed. */
   onHeard: (isHeard: boolean) => void = () => {};
   readonly #ofTenants: Map<TenantId | undefined, Set<FeedListener>> = new Map();
+  readonly #ofTasks: Map<TaskId, Set<FeedListener>> = new Map();
+  readonly #browsers: TenantShares = new TenantShares(limits.publicFeedsMax);
   #listeners = 0;
   #shared = 0;
 
@@ -44,8 +49,19 @@ export class Feed {
     return this.#listeners > 0;
   }
 
+  /** Without browsers. */
   get size(): number {
-    return this.#listeners - this.#shared;
+    return this.#listeners - this.#shared - this.#browsers.held;
+  }
+
+  get browsers(): number {
+    return this.#browsers.held;
+  }
+
+  /** Whether one more browser may watch a task of this tenant. */
+  hasRoomForBrowser(tenantId: TenantId, task: TaskId): boolean {
+    const ofTask = this.#ofTasks.get(task)?.size ?? 0;
+    return ofTask < limits.publicFeedsPerTaskMax && this.#browsers.hasRoomFor(tenantId);
   }
 
   /** The number of listeners of this tenant or, if undefined, of all tenants. */
@@ -57,28 +73,50 @@ export class Feed {
   publish(event: FeedEvent): void {
     for (const each of this.#ofTenants.get(event.tenantId) ?? []) each.hear(event);
     for (const each of this.#ofTenants.get(undefined) ?? []) each.hear(event);
+    const { taskId } = event;
+    if (this.#ofTasks.size === 0 || taskId === undefined) return;
+    for (const each of this.#ofTasks.get(taskId) ?? []) each.hear(event);
   }
 
   /** Returns a function that stops listening. */
   listen(listener: FeedListener): () => void {
-    const { tenantId } = listener;
+    const { tenantId, publicTask } = listener;
     const shared = listener.isShared === true ? 1 : 0;
-    const listeners = this.#ofTenants.get(tenantId) ?? new Set();
-    this.#ofTenants.set(tenantId, listeners.add(listener));
-    this.#listeners += 1;
-    this.#shared += shared;
+    const count = (change: 1 | -1): void => {
+      this.#listeners += change;
+      this.#shared += shared * change;
+      if (publicTask !== undefined) this.#browsers.add(tenantId as TenantId, change);
+    };
+    const leave =
+      publicTask === undefined
+        ? enter(this.#ofTenants, tenantId, listener)
+        : enter(this.#ofTasks, publicTask, listener);
+    count(1);
     if (this.#listeners === 1) this.onHeard(true);
     return () => {
-      if (!listeners.delete(listener)) return;
-      this.#listeners -= 1;
-      this.#shared -= shared;
+      if (!leave()) return;
+      count(-1);
       if (this.#listeners === 0) this.onHeard(false);
-      if (listeners.size === 0) this.#ofTenants.delete(tenantId);
     };
   }
 
   endAll(code: ErrorCode): void {
-    const all = [...this.#ofTenants.values()].flatMap((listeners) => [...listeners]);
-    for (const each of all) each.end(code);
+    const all = [...this.#ofTenants.values(), ...this.#ofTasks.values()];
+    for (const each of all.flatMap((listeners) => [...listeners])) each.end(code);
   }
+}
+
+/** Returns a function that takes the listener out; false when it was out already. */
+function enter<Key>(
+  map: Map<Key, Set<FeedListener>>,
+  key: Key,
+  listener: FeedListener,
+): () => boolean {
+  const listeners = map.get(key) ?? new Set();
+  map.set(key, listeners.add(listener));
+  return () => {
+    const isOut = listeners.delete(listener);
+    if (listeners.size === 0 && map.get(key) === listeners) map.delete(key);
+    return isOut;
+  };
 }

@@ -151,7 +151,14 @@ export const metricTable = {
     labels: [
       {
         name: "quota",
-        values: ["pendingTasks", "storedBytes", "requestsPerSecond", "concurrentLeases", "queues"],
+        values: [
+          "pendingTasks",
+          "storedBytes",
+          "requestsPerSecond",
+          "concurrentLeases",
+          "queues",
+          "lanes",
+        ],
       },
     ],
   },

@@ -330,6 +330,7 @@ export const work = endpoints({
       "after_failed",
       "after_waits",
       "after_full",
+      "after_crowded",
       "cost_above_burst",
       "placement_conflict",
       "payload_too_large",

@@ -47,7 +47,10 @@ import {
   writeOfBatchState,
   writesOfAwaited,
 } from "../records/batch-record.ts";
+import { type PageItem, pageOf } from "../search/large-pages.ts";
+import type { Run } from "../search/task-search.ts";
 import type { RecordWrite, Store } from "../store/store.ts";
+import { TenantShares } from "../tenant-shares.ts";
 
 export type PutBatch =
   | { readonly ok: true; readonly batch: ShownBatch; readonly isNew: boolean }
@@ -59,7 +62,12 @@ export type ChangedBatch =
   | { readonly ok: false; readonly code: "batch_not_found" | "batch_over" };
 
 export type MemberRefusal = "batch_not_found" | "batch_sealed" | "batch_full";
-export type AfterRefusal = "after_unknown" | "after_failed" | "after_waits" | "after_full";
+export type AfterRefusal =
+  | "after_unknown"
+  | "after_failed"
+  | "after_waits"
+  | "after_full"
+  | "after_crowded";
 
 export interface WantedBatches {
   readonly tenantId: TenantId;
@@ -116,11 +124,16 @@ export function isOfBatch({ before, after }: Change): boolean {
   return (after ?? before)?.batch !== undefined;
 }
 
+interface Awaited {
+  readonly task: TaskId;
+  readonly of: BatchOf;
+}
+
 export interface Followed {
   readonly changes: readonly Change[];
   readonly writes: readonly RecordWrite[];
-  /** Batches that wait for other tasks no more. */
-  readonly over: readonly Entry[];
+  /** Tasks that batches wait for no more. */
+  readonly over: readonly Awaited[];
 }
 
 export class Batches {
@@ -137,8 +150,9 @@ export class Batches {
   };
   readonly #parts: BatchesParts;
   readonly #cache: Map<string, Entry> = new Map();
-  /** Tasks without a batch, and the batches that wait for them: those of tasks with `after`. */
-  readonly #awaited: Map<TaskId, BatchOf[]> = new Map();
+  /** Tasks that have not succeeded, and the ids of the batches of tasks that wait for them with `after`. */
+  readonly #awaited: Map<TaskId, Set<string>> = new Map();
+  readonly #waits: TenantShares = new TenantShares(limits.afterWaitsMax);
   /** How far the members of a batch were looked at; begins again after a restart. */
   readonly #lookedTo: Map<string, string> = new Map();
 
@@ -156,13 +170,28 @@ export class Batches {
   async recover(): Promise<void> {
     this.forget();
     this.#awaited.clear();
-    for await (const { taskId, of } of this.#parts.store.awaited()) this.#await(taskId, of);
+    this.#waits.clear();
+    // Each id is in memory once, however many tasks its batch waits for.
+    const ids = new Map<string, string>();
+    for await (const { taskId, of } of this.#parts.store.awaited()) {
+      const id = ids.get(of.id) ?? of.id;
+      ids.set(id, id);
+      this.#await(taskId, { ...of, id });
+    }
   }
 
-  #await(id: TaskId, of: BatchOf): void {
-    const known = this.#awaited.get(id);
-    if (known === undefined) this.#awaited.set(id, [of]);
-    else known.push(of);
+  #await(task: TaskId, { tenantId, id }: BatchOf): void {
+    const known = this.#awaited.get(task);
+    if (known === undefined) this.#awaited.set(task, new Set([id]));
+    else known.add(id);
+    this.#waits.add(tenantId, 1);
+  }
+
+  #stopAwaiting(task: TaskId, { tenantId, id }: BatchOf): void {
+    const known = this.#awaited.get(task);
+    if (known?.delete(id) !== true) return;
+    if (known.size === 0) this.#awaited.delete(task);
+    this.#waits.add(tenantId, -1);
   }
 
   /** Whether others wait for one of the tasks. */
@@ -180,9 +209,9 @@ export class Batches {
       if (task.place.in === "held") return "after_waits";
       const part = partOf(task);
       if (part === "failed" || part === "cancelled") return "after_failed";
-      if ((this.#awaited.get(id)?.length ?? 0) >= limits.afterWaitersMax) return "after_full";
+      if ((this.#awaited.get(id)?.size ?? 0) >= limits.afterWaitersMax) return "after_full";
     }
-    return undefined;
+    return this.#waits.hasRoomFor(tenantId) ? undefined : "after_crowded";
   }
 
   /** Makes a held task the callback of a batch of its own; returns what is written with the task. */
@@ -194,23 +223,16 @@ export class Batches {
       ...{ on: "success", failFast: false, openUntilMs: 0, asked: "" },
     };
     let state: BatchState = { ...newBatchState, phase: "sealed" };
+    const awaited: TaskId[] = [];
     for (const id of after) {
-      state = countMember(record, state, undefined, this.#parts.store.task(id));
+      const task = this.#parts.store.task(id);
+      state = countMember(record, state, undefined, task);
+      if (task !== undefined && partOf(task) === "succeeded") continue;
+      awaited.push(id);
       this.#await(id, of);
     }
     this.#keep({ ...of, record, state, writtenPhase: undefined, dueMs: undefined });
-    return { of, writes: [writeOfBatch(of, record), ...writesOfAwaited(of, after)] };
-  }
-
-  /** What waited for other tasks waits no more. */
-  #stopWaiting({ tenantId, id, record }: Entry): void {
-    for (const task of record.after) {
-      const left = this.#awaited
-        .get(task)
-        ?.filter((of) => of.id !== id || of.tenantId !== tenantId);
-      if (left === undefined || left.length === 0) this.#awaited.delete(task);
-      else this.#awaited.set(task, left);
-    }
+    return { of, writes: [writeOfBatch(of, record), ...writesOfAwaited(of, awaited)] };
   }
 
   /** Why the batch takes no more members; undefined when it does. */
@@ -263,9 +285,12 @@ export class Batches {
     return entry && this.#shown(entry);
   }
 
-  async list({ tenantId, after, limit }: WantedBatches): Promise<readonly ShownBatch[]> {
-    const ids = await this.#parts.store.batchesOf(tenantId, after, limit);
-    return ids.flatMap((id) => this.get({ tenantId, id }) ?? []);
+  async list({ tenantId, after, limit }: WantedBatches): Promise<Run<ShownBatch>> {
+    const ids = await this.#parts.store.batchesOf(tenantId, after, limit + 1);
+    return pageOf(ids.slice(0, limit), ids.length > limit, (id) => {
+      const item = this.get({ tenantId, id });
+      return item && { item, chars: item.failure?.error.length ?? 0 };
+    });
   }
 
   /** Members with their results, in the order of their ids; undefined without the batch. */
@@ -280,24 +305,25 @@ export class Batches {
     // What a full disk undoes is read as it was before.
     await Promise.all(ids.map((each) => store.whenDurable(each)?.catch(() => {})));
     await store.readAhead(ids);
-    const members = ids.flatMap((taskId): ShownMember[] => {
-      const task = store.task(taskId);
-      if (task === undefined) return [];
-      const { command, error, place } = task;
-      const result = store.wholeResult(task);
-      const { resultJson = "", artifacts = [] } = result ?? {};
-      return [
-        {
-          taskId,
-          command,
-          status: statusOf(place),
-          error,
-          result: resultJson === "" ? undefined : resultJson,
-          artifacts: artifacts.length === 0 ? undefined : artifacts,
-        },
-      ];
+    const { items, reached } = pageOf(ids, ids.length === wanted.limit, (taskId) => {
+      const task = store.task(taskId as TaskId);
+      return task && this.#member(task);
     });
-    return { members, next: ids.length === wanted.limit ? ids.at(-1) : undefined };
+    return { members: items, next: reached };
+  }
+
+  #member(task: Task): PageItem<ShownMember> {
+    const { id, command, error, place } = task;
+    const { resultJson = "", artifacts = [] } = this.#parts.store.wholeResult(task) ?? {};
+    const item = {
+      taskId: id,
+      command,
+      status: statusOf(place),
+      error,
+      result: resultJson === "" ? undefined : resultJson,
+      artifacts: artifacts.length === 0 ? undefined : artifacts,
+    };
+    return { item, chars: resultJson.length + error.length };
   }
 
   #pageOfAfter(ids: readonly TaskId[], { after, limit, failed }: WantedMembers): TaskId[] {
@@ -372,7 +398,7 @@ export class Batches {
     const entries = new Set(touched.flatMap((of) => this.#find(of) ?? []));
     const again = this.#countAll(given, entries);
     const writes: RecordWrite[] = [];
-    const over: Entry[] = [];
+    const over = given.flatMap((change) => this.#awaitedUntil(change));
     for (const entry of entries) {
       if (again.has(entry)) this.#holdAgain(entry, changes);
       this.#decide(entry, changes);
@@ -381,10 +407,21 @@ export class Batches {
       entry.writtenPhase = phase;
       writes.push(writeOfBatchState(entry, entry.state), ...this.#plan(entry));
       if (entry.record.after.length === 0 || !isSettled(entry.state)) continue;
-      over.push(entry);
-      writes.push(...removalsOfAwaited(entry, entry.record.after));
+      over.push(...entry.record.after.map((task) => ({ task, of: entry })));
+    }
+    // One by one as the tasks succeed, so that the end of the last one costs no more than that of the first.
+    for (const { task, of } of over) {
+      if (this.#awaited.get(task)?.has(of.id)) writes.push(...removalsOfAwaited(of, [task]));
     }
     return { changes, writes, over };
+  }
+
+  /** A task that has succeeded stays so. */
+  #awaitedUntil({ after }: Change): Awaited[] {
+    const ids = after === undefined ? undefined : this.#awaited.get(after.id);
+    if (after === undefined || ids === undefined || partOf(after) !== "succeeded") return [];
+    const { id: task, tenantId } = after;
+    return [...ids].map((id) => ({ task, of: { tenantId, id } }));
   }
 
   /** Adds the batches that changed; returns those whose callbacks are held again. */
@@ -404,15 +441,15 @@ export class Batches {
 
   /** After the changes of `follow` were written. */
   written({ over }: Followed): void {
-    for (const entry of over) this.#stopWaiting(entry);
+    for (const { task, of } of over) this.#stopAwaiting(task, of);
   }
 
   #entriesOf({ before, after }: Change): Entry[] {
     const { id, tenantId, batch } = (after ?? before) as Task;
     const own = batch && this.#find({ tenantId, id: batch.id });
     const entries = own === undefined ? [] : [own];
-    for (const of of this.#awaited.get(id) ?? []) {
-      const entry = this.#find(of);
+    for (const waiting of this.#awaited.get(id) ?? []) {
+      const entry = this.#find({ tenantId, id: waiting });
       if (entry !== undefined) entries.push(entry);
     }
     return entries;
@@ -508,7 +545,7 @@ export class Batches {
     this.#cache.delete(nameOf(entry));
     const { after } = entry.record;
     const removals = [...removalsOfBatch(entry), ...removalsOfAwaited(entry, after)];
-    this.#stopWaiting(entry);
+    for (const task of after) this.#stopAwaiting(task, entry);
     await store.commitRecords([...removals, ...dueWrites(entry, 0, undefined)]).done;
   }
 

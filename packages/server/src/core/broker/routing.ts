@@ -8,7 +8,7 @@ import type { BatchOf } from "../records/batch-record.ts";
 import { addCounts, noCounts } from "../records/counts.ts";
 import type { ScheduleOf } from "../records/schedule-record.ts";
 import { afterOfShard, mergeFailureGroups } from "../search/failure-groups.ts";
-import { firstOf, mergeRuns, orderOf } from "../search/task-search.ts";
+import { firstOf, mergeRuns, orderOf, type Run } from "../search/task-search.ts";
 import { addQueueCounts } from "../series/flow.ts";
 import { addPoints } from "../series/queue-series.ts";
 import type { Batches } from "./batches.ts";
@@ -147,14 +147,7 @@ export const scheduleRouting = {
   look: { to: "schedule" },
   // Tasks from before a change of the number of shards are in other shards.
   runs: { to: "all", merge: (all, [, limit]) => newestRuns(all.flat(), limit) },
-  list: {
-    to: "all",
-    merge: (all, [{ limit }]) =>
-      all
-        .flat()
-        .sort((one, other) => (one.id < other.id ? -1 : 1))
-        .slice(0, limit),
-  },
+  list: { to: "all", merge: (all, [{ limit }]) => mergeById(all, limit) },
   count: { to: "all", merge: sum },
 } satisfies Routing<Schedules>;
 
@@ -165,14 +158,7 @@ export const batchRouting = {
   seal: { to: "batch" },
   cancel: { to: "batch" },
   members: { to: "batch" },
-  list: {
-    to: "all",
-    merge: (all, [{ limit }]) =>
-      all
-        .flat()
-        .sort((one, other) => (one.id < other.id ? -1 : 1))
-        .slice(0, limit),
-  },
+  list: { to: "all", merge: (all, [{ limit }]) => mergeById(all, limit) },
 } satisfies Routing<Batches>;
 
 /** A lane is in one shard; others may have tasks of it from before a change of their number. */
@@ -256,6 +242,14 @@ function mergeFailedPages(pages: readonly FailedPage[], [{ limit }]: [WantedFail
   const idOf = ({ position }: FailedDelivery): string => position;
   const { items, reached } = firstOf(mergeRuns(runs, { idOf, comesFirst }), limit, idOf);
   return { failed: items, next: reached };
+}
+
+function mergeById<Item extends { readonly id: string }>(
+  runs: readonly Run<Item>[],
+  limit: number,
+): Run<Item> {
+  const idOf = ({ id }: Item): string => id;
+  return firstOf(mergeRuns(runs, { idOf, comesFirst: orderOf("oldest") }), limit, idOf);
 }
 
 /** Positions begin with a time, and end with an id. */

@@ -51,6 +51,8 @@ import {
   writeOfSchedule,
   writeOfState,
 } from "../records/schedule-record.ts";
+import { pageOf } from "../search/large-pages.ts";
+import type { Run } from "../search/task-search.ts";
 import type { RecordWrite, Store } from "../store/store.ts";
 import type { Zones } from "../zones.ts";
 
@@ -81,6 +83,8 @@ interface Entry extends HeapItem, ScheduleOf {
   state: ScheduleState;
   policy: SchedulePolicy;
   readonly live: Set<TaskId>;
+  /** The next nominal instant, which can take milliseconds to find. */
+  nextMs: number | undefined;
 }
 
 /** Longer payloads are not kept in memory. */
@@ -210,11 +214,15 @@ export class Schedules {
   }
 
   /** In the order of their ids. */
-  list({ tenantId, prefix, after, limit }: WantedSchedules): readonly ShownSchedule[] {
-    const all = [...(this.#tenants.get(tenantId)?.values() ?? [])];
-    const found = all.filter(({ id }) => id > after && id.startsWith(prefix));
-    found.sort((one, other) => (one.id < other.id ? -1 : 1));
-    return found.slice(0, limit).map((entry) => this.#shown(entry));
+  list({ tenantId, prefix, after, limit }: WantedSchedules): Run<ShownSchedule> {
+    const ofTenant = this.#tenants.get(tenantId);
+    const ids = [...(ofTenant?.keys() ?? [])].filter((id) => id > after && id.startsWith(prefix));
+    ids.sort();
+    return pageOf(ids.slice(0, limit), ids.length > limit, (id) => {
+      const entry = ofTenant?.get(id);
+      const item = entry && this.#shown(entry);
+      return item && { item, chars: item.payload.length };
+    });
   }
 
   count(tenantId: TenantId): number {
@@ -555,6 +563,7 @@ export class Schedules {
       state,
       policy: policyOf(record, options),
       live: new Set(),
+      nextMs: undefined,
       dueMs: 0,
       heapIndex: -1,
     };
@@ -581,7 +590,8 @@ export class Schedules {
     this.#due.remove(entry);
     const { state, live } = entry;
     const isFree = state.waitingMs !== undefined && live.size === 0 && state.pause === undefined;
-    const nextMs = isFree ? state.waitingMs : this.#nextOf(entry);
+    entry.nextMs = this.#nextOf(entry);
+    const nextMs = isFree ? state.waitingMs : entry.nextMs;
     if (nextMs === undefined) return;
     entry.dueMs = nextMs + entry.policy.delayMs;
     this.#due.push(entry);
@@ -617,7 +627,7 @@ export class Schedules {
       version,
       createdMs,
       updatedMs,
-      nextMs: this.#nextOf(entry),
+      nextMs: pause === undefined ? entry.nextMs : undefined,
       delayMs: policy.delayMs,
       lastMs: firedMs,
       waitingMs,

@@ -20,6 +20,7 @@ import {
   checkOwner,
   complete,
   decideUnique,
+  edit,
   enqueue,
   expireLease,
   extendLease,
@@ -154,6 +155,9 @@ import type {
 import { Webhooks } from "./webhooks.ts";
 
 const noWrites: readonly RecordWrite[] = [];
+/** How long a delayed task waits when its tenant has no room for its lane. */
+const crowdedLanesMs = 60_000;
+const crowdedLanes = "as many lanes of the tenant have tasks as its quota allows";
 /** Entries that a clean-up reads at once. */
 const cleanUpEntries = 500;
 
@@ -370,10 +374,11 @@ export class ShardBroker implements Broker {
     return code === undefined || code instanceof FaultError ? code : { code };
   }
 
-  #overQuota({ tenantId, payloadBytes, command }: NewTask): Refused | undefined {
+  #overQuota({ tenantId, payloadBytes, command, lane }: NewTask): Refused | undefined {
     const exceeded =
       this.quotas.exceededByTask(tenantId, payloadBytes) ??
-      this.#exceededByQueue(tenantId, command);
+      this.#exceededByQueue(tenantId, command) ??
+      this.#exceededByLane(tenantId, command, lane);
     return exceeded && { code: "quota_exceeded", exceeded };
   }
 
@@ -503,6 +508,18 @@ export class ShardBroker implements Broker {
     const exceeded = this.quotas.exceededByQueue(tenantId, current);
     if (exceeded === undefined || command === undefined) return undefined;
     return this.queues.find(tenantId, queueOf(command))?.hasTasks ? undefined : exceeded;
+  }
+
+  /** What a task of this lane would exceed if the lane is not in memory yet. */
+  #exceededByLane(tenantId: TenantId, command: string, lane = ""): Exceeded | undefined {
+    const tenant = lane === "" ? undefined : this.queues.findTenant(tenantId);
+    if (tenant === undefined) return undefined;
+    const exceeded = (): Exceeded | undefined => this.quotas.exceededByLane(tenantId, tenant.lanes);
+    if (exceeded() === undefined) return undefined;
+    if (this.queues.find(tenantId, queueOf(command))?.lanes?.find(lane) !== undefined)
+      return undefined;
+    this.queues.lanes.makeRoom();
+    return exceeded();
   }
 
   claim(claim: Claim): void {
@@ -802,7 +819,9 @@ export class ShardBroker implements Broker {
     if (refused !== undefined) return refused;
     const movedTo = action.kind === "edit" ? action.edit.command : undefined;
     const exceeded =
-      exceededBy(this.quotas, of, action) ?? this.#exceededByQueue(of.tenantId, movedTo);
+      exceededBy(this.quotas, of, action) ??
+      this.#exceededByQueue(of.tenantId, movedTo) ??
+      this.#exceededByLane(of.tenantId, movedTo ?? task.command, laneOf(task));
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { clock } = this.#options;
     const retention = this.#retentionOf(task);
@@ -921,13 +940,14 @@ export class ShardBroker implements Broker {
     await done;
   }
 
-  /** What an administrator gave to one lane, and how many lanes of the queue have limits. */
+  /** What an administrator gave to one lane, and how many lanes of the tenant have limits. */
   laneLimits({ tenantId, name, lane }: LaneName): {
     readonly limits: LaneLimits | undefined;
     readonly count: number;
   } {
-    const limits = this.queues.find(tenantId, name)?.lanes?.limits;
-    return { limits: limits?.get(lane), count: limits?.size ?? 0 };
+    let count = 0;
+    for (const { lanes } of this.queues.ofTenant(tenantId)) count += lanes?.limits.size ?? 0;
+    return { limits: this.queues.find(tenantId, name)?.lanes?.limits.get(lane), count };
   }
 
   /** Lanes of a queue, those with the most ready tasks first, or one lane. */
@@ -1045,7 +1065,14 @@ export class ShardBroker implements Broker {
     for (const { id, number: dueMs } of due) {
       const before = store.task(id);
       if (before?.place.in !== "delayed" || before.place.dueMs !== dueMs) continue;
-      const outcome = promote(before, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
+      const at = { nowMs: clock.nowMs(), seq: this.#nextSequence() };
+      const { tenantId, command } = before;
+      if (this.#exceededByLane(tenantId, command, laneOf(before)) !== undefined) {
+        const later = edit(before, { dueMs: at.nowMs + crowdedLanesMs }, at);
+        if (later.ok) changes.push(changeOf(before, later.value, "edited", crowdedLanes));
+        continue;
+      }
+      const outcome = promote(before, at);
       if (outcome.ok) changes.push(changeOf(before, outcome.value, "promoted"));
     }
     return this.#applied(changes);

@@ -40,6 +40,12 @@ export class TenantQuotas {
     return current < limit ? undefined : { quota: "queues", limit, current };
   }
 
+  /** What one more lane would exceed. */
+  exceededByLane(tenantId: TenantId, current: number): Exceeded | undefined {
+    const { lanes: limit } = quotaOf(this.#quotas, tenantId);
+    return current < limit ? undefined : { quota: "lanes", limit, current };
+  }
+
   /** What so many more bytes would exceed. */
   exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
     if (!this.isLimited) return undefined;

@@ -11,6 +11,7 @@ import {
   enqueue,
   nack,
   owned,
+  submit,
   umbrella,
 } from "../../../test/broker-world.ts";
 import type { ShardBroker } from "../broker/shard-broker.ts";
@@ -153,4 +154,26 @@ test("one tenant's searches do not keep other tenants from searching", async () 
   assert.ok(answered.length <= 2, `${answered.length} searches of the other tenant came first`);
   const refused = (await Promise.all(many)).filter((page) => page === undefined);
   assert.equal(refused.length, 100 - 1 - searchLimits.waitingPerTenantMax);
+});
+
+test("a page of tasks with long errors ends early", async () => {
+  const broker = await new BrokerWorld().open();
+  const error = "x".repeat(64 * 1024);
+  const ids: TaskId[] = [];
+  for (let n = 0; n < 100; n++) {
+    const { id } = await enqueue(broker);
+    const [claimed] = await claim(broker);
+    const result = { json: "", artifacts: [] };
+    const failed = { how: "failed", error, result, resultBytes: 0 } as const;
+    await submit(broker, owned(claimed!.task), failed).done;
+    ids.push(id);
+  }
+  const wanted = { tenantId: acme, filter: {}, order: "oldest", limit: 1000 } as const;
+  const first = await broker.find({ ...wanted, after: "" });
+  assert.equal(first?.tasks.length, 64);
+  const rest = await broker.find({ ...wanted, after: first?.next as string });
+  assert.deepEqual(
+    [...(first?.tasks ?? []), ...(rest?.tasks ?? [])].map(({ id }) => id),
+    ids,
+  );
 });

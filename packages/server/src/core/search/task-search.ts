@@ -20,7 +20,8 @@ import type { TaskReads } from "./task-reads.ts";
 const scannedMax = 5000;
 /** The same for ids alone, which cost a fraction of a record. */
 const scannedIdsMax = 200_000;
-const payloadCharsMax = 4 * 1024 * 1024;
+/** Payloads that are looked at, and the errors and logs of the tasks that are found. */
+const charsMax = 4 * 1024 * 1024;
 const pieceTasks = 250;
 const pieceIds = 10_000;
 /** The first piece may be a short one. */
@@ -252,7 +253,7 @@ class Page {
 
   get isOver(): boolean {
     if (this.#tasks.length >= this.#wanted.limit) return true;
-    return this.#scanned >= scannedMax || this.#chars >= payloadCharsMax;
+    return this.#scanned >= scannedMax || this.#chars >= charsMax;
   }
 
   /** Whether all items were looked at before the page was over. */
@@ -266,7 +267,9 @@ class Page {
       if (task?.tenantId !== tenantId || !matches(task, filter)) continue;
       if (!this.#hasPayload(task)) continue;
       const settled = await this.#reads.settled(tenantId, task.id);
-      if (settled !== undefined && matches(settled, filter)) this.#tasks.push(settled);
+      if (settled === undefined || !matches(settled, filter)) continue;
+      this.#tasks.push(settled);
+      this.#chars += charsOf(settled);
     }
     return true;
   }
@@ -278,6 +281,14 @@ class Page {
     this.#chars += payload.length;
     return payloadMatches(payload, condition);
   }
+}
+
+/** What callers can make large, beside the payload, which a list does not have. */
+function charsOf({ error, trail }: Task): number {
+  let chars = error.length;
+  for (const attempt of trail?.attempts ?? []) chars += attempt.error.length + attempt.stack.length;
+  for (const { text } of trail?.logs ?? []) chars += text.length;
+  return chars;
 }
 
 /** Whether the first of two ids comes first. */

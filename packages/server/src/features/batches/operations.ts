@@ -91,10 +91,8 @@ export const listBatchResults = bind(api.batches.listBatchResults, {
 export const listBatches = bind(api.batches.listBatches, {
   run: async ({ broker }, call, { limit, after }) => {
     const { tenantId } = call.identity;
-    const listed = await broker.batches.list({ tenantId, after, limit: limit + 1 });
-    const batches = listed.slice(0, limit);
-    const next = listed.length > limit ? batches.at(-1)?.id : undefined;
-    return { ok: true, value: { batches, next } };
+    const { items, reached } = await broker.batches.list({ tenantId, after, limit });
+    return { ok: true, value: { batches: items, next: reached } };
   },
   audit: { of: "other tenants" },
 });

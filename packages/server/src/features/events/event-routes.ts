@@ -22,6 +22,7 @@ export const eventRoutes = {
         new EventStream(feed, codec, {
           first: isPublic ? codec.publicTask(task) : codec.taskWithHistory(task, payload),
           ...(isPublic ? { show: (event) => codec.publicEvent(event) } : {}),
+          isForBrowser: isPublic,
           isOver: task.place.in === "done" || task.place.in === "dead",
           isLast: ({ event }) => event === "completed" || event === "failed",
           result: async () => {

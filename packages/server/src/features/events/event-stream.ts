@@ -12,8 +12,9 @@ import type { JsonCodec } from "../../edge/http/json-codec.ts";
 import type { FeedEvent } from "../../telemetry/feed.ts";
 import type { OpenFeed } from "./watch-events.ts";
 
-/** The buffer for one reader. */
+/** The buffer for one reader, and for a browser, of which there may be more. */
 const heldCharsMax = 512 * 1024;
+const heldForBrowserCharsMax = 64 * 1024;
 /** The most that is handed to the connection at once. */
 const chunkChars = 64 * 1024;
 /** How long a reader waits before it reconnects. */
@@ -24,6 +25,7 @@ export interface StreamAbout {
   readonly first?: string;
   /** JSON text of an event, for readers that are not shown everything. */
   readonly show?: (event: FeedEvent) => string;
+  readonly isForBrowser?: boolean;
   /** The feed ends after the first event. */
   readonly isOver?: boolean;
   /** Whether the feed ends after this event. */
@@ -83,7 +85,8 @@ export class EventStream extends Readable {
 
   /** False when the buffer is full. */
   #take(text: string): boolean {
-    const room = this.#missed > 0 ? heldCharsMax / 2 : heldCharsMax;
+    const most = this.#about.isForBrowser === true ? heldForBrowserCharsMax : heldCharsMax;
+    const room = this.#missed > 0 ? most / 2 : most;
     if (this.#heldChars + text.length > room) {
       this.#missed += 1;
       return false;

@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
-import { queueOf } from "@codeq/queue";
+import { queueOf, type TaskId } from "@codeq/queue";
 import { askedTenant } from "../../edge/access/identity.ts";
 import { bindInput, type InputOf } from "../../edge/bind.ts";
 import {
@@ -22,6 +22,8 @@ export interface FeedWish {
   /** Events that are reported one by one; undefined for none. */
   readonly wants?: ((event: FeedEvent) => boolean) | undefined;
   readonly isSummary?: boolean;
+  /** The reader is a browser that may watch this task only. */
+  readonly publicTask?: TaskId | undefined;
 }
 
 /** The reader of a feed; nothing waits for it. */
@@ -49,9 +51,13 @@ export const watchEvents = bindInput(api.events.watchEvents, {
 export function refusalOfFeed(
   { feed, summaries }: Server,
   call: Call,
-  { wants, isSummary = false }: FeedWish,
+  { wants, isSummary = false, publicTask }: FeedWish,
 ): Refusal | undefined {
   const tenantId = askedTenant(call);
+  if (publicTask !== undefined) {
+    const hasRoom = feed.hasRoomForBrowser(call.identity.tenantId, publicTask);
+    return hasRoom ? undefined : refusal("too_many_feeds");
+  }
   const isOverloaded =
     (wants !== undefined && feed.size >= limits.feedsMax) ||
     (isSummary && summaries.size >= limits.summaryFeedsMax);
@@ -76,7 +82,7 @@ export class OpenFeed {
   #cancelBeat: () => void = () => {};
   #cancelExpiry: () => void = () => {};
 
-  constructor(server: Server, call: Call, { wants, isSummary = false }: FeedWish) {
+  constructor(server: Server, call: Call, { wants, isSummary = false, publicTask }: FeedWish) {
     this.#server = server;
     this.#call = call;
     this.#beatMs = isSummary ? beatMs.summary : beatMs.other;
@@ -87,7 +93,8 @@ export class OpenFeed {
       const hear = (event: FeedEvent): void => {
         if (this.#reader !== undefined && wants(event)) fed(this.#reader.hear(event));
       };
-      this.#stops.push(server.feed.listen({ tenantId, hear, end }));
+      const browser = publicTask && { tenantId: call.identity.tenantId, publicTask };
+      this.#stops.push(server.feed.listen({ tenantId, hear, end, ...browser }));
     }
     if (isSummary) {
       const hear = (summary: FeedSummary): void => {

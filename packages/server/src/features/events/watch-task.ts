@@ -39,7 +39,7 @@ export const watchTask = bindInput(api.events.watchTask, {
     const id = asked.id as TaskId;
     const { onlyTask } = call.identity;
     if (onlyTask !== undefined && onlyTask !== id) return refusal("not_found");
-    const wish = { wants: (event: FeedEvent) => event.taskId === id };
+    const wish = { wants: (event: FeedEvent) => event.taskId === id, publicTask: onlyTask };
     const refused = refusalOfFeed(server, call, wish);
     if (refused !== undefined) return refused;
     // Opened first: whatever happens after the look is heard.

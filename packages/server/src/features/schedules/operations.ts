@@ -3,7 +3,7 @@
  * everything that a request can get wrong is refused here, with what to do instead.
  */
 import { limits } from "@codeq/protocol";
-import { api, type Job, type KeptOf } from "@codeq/protocol/api";
+import { api, type Job, type KeptOf, type PlannedRun } from "@codeq/protocol/api";
 import { durationMs, instantOf, type SpecText, type Zone } from "@codeq/queue";
 import { problemOfUrl } from "../../core/outbound/webhook-url.ts";
 import { isLaneName, laneRule } from "../../core/records/lane-policy.ts";
@@ -160,10 +160,9 @@ export const getSchedule = bind(api.schedules.getSchedule, {
 export const listSchedules = bind(api.schedules.listSchedules, {
   run: async ({ broker }, call, { limit, after, prefix }) => {
     const { tenantId } = call.identity;
-    const found = await broker.schedules.list({ tenantId, prefix, after, limit: limit + 1 });
-    const schedules = found.slice(0, limit).map((schedule) => shownTo(call, schedule));
-    const next = found.length > limit ? schedules.at(-1)?.id : undefined;
-    return { ok: true, value: { schedules, next } };
+    const { items, reached } = await broker.schedules.list({ tenantId, prefix, after, limit });
+    const schedules = items.map((schedule) => shownTo(call, schedule));
+    return { ok: true, value: { schedules, next: reached } };
   },
   audit: { of: "other tenants" },
 });
@@ -322,12 +321,26 @@ function instantIn(text: string, zone: Zone): AskedInstant | undefined {
   return { ms: instantMs, missing: exists ? undefined : text };
 }
 
+/** Instants that are looked for in one turn of the event loop. */
+const previewedAtOnce = 10;
+
 export const previewSchedule = bind(api.schedules.previewSchedule, {
   run: async ({ clock, zones }, _, { count, afterMs, ...text }) => {
     const read = specIn(zones, text);
     if (!read.ok) return read;
-    const from = { afterMs: afterMs ?? clock.nowMs(), count };
-    return { ok: true, value: nextRuns(read.value, text.cron, from) };
+    const runs: KeptOf<typeof PlannedRun>[] = [];
+    let hasMore = true;
+    while (hasMore && runs.length < count) {
+      const piece = nextRuns(read.value, text.cron, {
+        afterMs: runs.at(-1)?.atMs ?? afterMs ?? clock.nowMs(),
+        count: Math.min(previewedAtOnce, count - runs.length),
+      });
+      runs.push(...piece.runs);
+      hasMore = piece.hasMore;
+      // A spec with many exceptions takes milliseconds for each instant; others have their turn in between.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+    return { ok: true, value: { runs, hasMore } };
   },
   audit: { of: "other tenants" },
 });

@@ -6,16 +6,20 @@ import { settle } from "../../../../../simulated/src/index.ts";
 import {
   acme,
   BrokerWorld,
+  type BrokerWorldOptions,
   claim,
   claimIds,
   create,
   enqueue,
   nack,
   owned,
+  runDue,
   standing,
   submit,
   success,
+  umbrella,
 } from "../../../../test/broker-world.ts";
+import { noQuotas } from "../../../config/quotas.ts";
 import { noLaneLimits } from "../../records/lane-policy.ts";
 import type { TopicPolicy } from "../../records/topic-record.ts";
 import type { ShardBroker } from "../shard-broker.ts";
@@ -32,8 +36,9 @@ const of = { tenantId: acme, name: "work" };
 
 async function setup(
   policy: Partial<TopicPolicy> = {},
+  options: BrokerWorldOptions = {},
 ): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
-  const world = new BrokerWorld();
+  const world = new BrokerWorld(options);
   const broker = await world.open();
   await broker.putTopic(of, { ...plain, ...policy });
   return { world, broker };
@@ -388,4 +393,56 @@ test("fifty lanes of which one floods: the others wait for one round at most", a
     next.map(({ task }) => task.lane?.name).filter((name) => name !== "flood"),
   );
   assert.equal(others.size, 49);
+});
+
+const twoLanes = {
+  quotas: { default: { ...noQuotas.default, lanes: 2 }, tenants: new Map() },
+} as const;
+const overTwo = {
+  code: "quota_exceeded",
+  exceeded: { quota: "lanes", limit: 2, current: 2 },
+} as const;
+
+test("a tenant has no more lanes in memory than its quota, and lanes that are over make room", async () => {
+  const { world, broker } = await setup({}, twoLanes);
+  await fill(broker, "aab");
+  await assert.rejects(create(broker, { lane: "c" }).done, overTwo);
+  await assert.rejects(create(broker, { lane: "a", command: "other" }).done, overTwo);
+  await fill(broker, "ab-");
+  await enqueue(broker, { lane: "c", tenantId: umbrella });
+  for (const { task } of await claim(broker, { count: 9 })) {
+    await submit(broker, owned(task), success).done;
+  }
+  await world.clock.advance(1000);
+  await fill(broker, "cd");
+  await assert.rejects(create(broker, { lane: "e" }).done, overTwo);
+});
+
+test("lanes count after a restart, too", async () => {
+  const { world, broker } = await setup({}, twoLanes);
+  await fill(broker, "ab");
+  const next = await world.kill();
+  await assert.rejects(create(next, { lane: "c" }).done, overTwo);
+});
+
+test("a delayed task whose lane the quota has no room for waits for another minute", async () => {
+  const { world, broker } = await setup({}, twoLanes);
+  const visibleMs = world.clock.nowMs() + 1000;
+  for (const lane of ["a", "b", "c"]) await enqueue(broker, { lane, visibleMs });
+  await world.clock.advance(1000);
+  await runDue(broker, world.clock);
+  const places = (): string => {
+    const { ready, delayed } = broker.counts(acme, "work");
+    return `${ready.reduce((sum, each) => sum + each)} ready, ${delayed} delayed`;
+  };
+  assert.equal(places(), "2 ready, 1 delayed");
+  for (const { task } of await claim(broker, { count: 9 })) {
+    await submit(broker, owned(task), success).done;
+  }
+  await world.clock.advance(59_000);
+  await runDue(broker, world.clock);
+  assert.equal(places(), "0 ready, 1 delayed");
+  await world.clock.advance(1000);
+  await runDue(broker, world.clock);
+  assert.equal(places(), "1 ready, 0 delayed");
 });

@@ -128,6 +128,7 @@ export class QueueLanes {
     const known = this.#lanes.get(name);
     if (known !== undefined) return known;
     this.#shard.added();
+    this.queue.tenant.lanes += 1;
     const lane = new Lane(name, this.queue, policyOf(this.#policy, this.#limits.get(name)));
     lane.allowance.adopt(lane.policy.rate, this.#nowMs);
     this.#lanes.set(name, lane);
@@ -365,6 +366,7 @@ export class QueueLanes {
       if (!this.#isOver(lane, nowMs)) continue;
       this.#lanes.delete(lane.name);
       this.#shard.removed();
+      this.queue.tenant.lanes -= 1;
       for (const window of lane.windows) window.clear();
       if (!lane.allowance.hasRecord) continue;
       removals.push(removalOfLane({ ...this.#named, lane: lane.name }));

@@ -14,6 +14,8 @@ const windowMax = 1024;
 const windowMin = 16;
 /** Lanes are looked through for those that do not matter any more when there are so many, and twice as many as before. */
 const lanesMin = 16_384;
+/** While a tenant has as many lanes as it may have, they are looked through so often. */
+const fullSweepMs = 1000;
 
 export class ShardLanes {
   /** Called with the end of a timer that ends before all others, on the monotonic clock. */
@@ -28,6 +30,7 @@ export class ShardLanes {
   #timers: IndexedHeap<Timed> = new IndexedHeap();
   #lanes = 0;
   #sweepAt = lanesMin;
+  #sweptMs = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock, queues: () => Iterable<QueueState>) {
     this.clock = clock;
@@ -43,8 +46,18 @@ export class ShardLanes {
   added(): void {
     this.#lanes += 1;
     if (this.#lanes < this.#sweepAt) return;
+    this.#sweep();
+  }
+
+  #sweep(): void {
+    this.#sweptMs = this.clock.monotonicMs();
     for (const { lanes } of this.#queues()) lanes?.sweep();
     this.#sweepAt = Math.max(lanesMin, this.#lanes * 2);
+  }
+
+  /** Makes room by forgetting lanes that do not matter any more, unless that was just done. */
+  makeRoom(): void {
+    if (this.clock.monotonicMs() - this.#sweptMs >= fullSweepMs) this.#sweep();
   }
 
   removed(): void {

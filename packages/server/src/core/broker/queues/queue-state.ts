@@ -289,6 +289,8 @@ export class TenantState extends TenantQueues<QueueState> {
   pending = 0;
   leased = 0;
   queuesWithTasks = 0;
+  /** Lanes in memory. */
+  lanes = 0;
   /** The heads of many of its queues are being read for a claim for any queue. */
   reading: Promise<void> | undefined;
   /** The queues in the order in which a claim for any queue takes from them. */
