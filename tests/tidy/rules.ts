@@ -30,7 +30,7 @@ export const fileName: Rule = ({ path }) => {
 };
 
 const serverRoot = "packages/server/src/";
-/** From the top to the bottom: a room imports its own files and what stands further down. */
+/** From the top to the bottom: a layer imports its own files and what stands further down. */
 const layers: readonly (readonly string[])[] = [
   ["index", "exports"],
   ["start"],
@@ -52,11 +52,11 @@ const layers: readonly (readonly string[])[] = [
 
 export const folderOrder: Rule = ({ path, text }) => {
   if (!path.startsWith(serverRoot) || path.endsWith(".test.ts")) return [];
-  const from = roomOf(path);
+  const from = layerOf(path);
   return relativeImports(text).flatMap((specifier) => {
     const target = posix.join(posix.dirname(path), specifier);
     if (!target.startsWith(serverRoot)) return [];
-    const to = roomOf(target);
+    const to = layerOf(target);
     if (mayImport(from, to)) return [];
     return [`imports ${specifier}: ${from} may not import ${to}`];
   });
@@ -75,13 +75,13 @@ function mayImport(from: string, to: string): boolean {
   return rankOf(to) >= rankOf(from);
 }
 
-function rankOf(room: string): number {
-  const name = room.startsWith("features/") ? "features" : room;
+function rankOf(layer: string): number {
+  const name = layer.startsWith("features/") ? "features" : layer;
   return layers.findIndex((names) => names.includes(name));
 }
 
 /** `features/<noun>` of a feature; of core and edge the folder in them, or they themselves. */
-function roomOf(path: string): string {
+function layerOf(path: string): string {
   const parts = path.slice(serverRoot.length).split("/");
   const [first = "", second = ""] = parts;
   const isNested = parts.length > 2 && ["core", "edge", "features"].includes(first);
