@@ -3,6 +3,6 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 
 export const toolCache: string = join(
-  process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"),
+  process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"),
   "codeq-tests",
 );
