@@ -16,6 +16,7 @@ import { runCase, Workspace } from "./workspace.ts";
 export const engineHelp = `full cycles in process, without a transport
     --mode fsync,interval,os   durability modes
     --backlog 0,1000000        ready tasks that are there from the start
+    --queues 0                 over which tasks are spread, and claimed from any; 0: one queue, claimed by its name
     --in-flight 256            cycles at the same time
     --seconds 5                per measurement
     --flush-mib 6              overlay size at which a flush begins
@@ -28,6 +29,7 @@ export async function engineBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
     mode: choices(["fsync", "interval", "os"], "fsync,interval,os"),
     backlog: wholeNumbers("0,1000000", 0),
+    queues: wholeNumbers("0", 0),
     "in-flight": wholeNumber("256"),
     seconds: wholeNumber("5"),
     "flush-mib": wholeNumber("6"),
@@ -37,13 +39,16 @@ export async function engineBench(args: readonly string[]): Promise<void> {
   const shape = { inFlight: values["in-flight"], flushMiB: values["flush-mib"] };
   const times = { seconds: values.seconds, syscallSeconds: values.syscalls };
   await using workspace = new Workspace();
-  const table = new Table(turnLabels(["mode", "backlog"], turns));
-  for (const backlog of values.backlog) {
+  const table = new Table(turnLabels(["mode", "queues", "backlog"], turns));
+  for (const { backlog, queues } of values.backlog.flatMap((backlog) =>
+    values.queues.map((queues) => ({ backlog, queues })),
+  )) {
     for (const mode of values.mode) {
-      progress(`${mode}, backlog of ${backlog}`);
+      progress(`${mode}, ${queues || "one"} queues, backlog of ${backlog}`);
+      const what = { ...shape, ...times, mode, backlog, queues };
       await addByTurns(table, turns, {
-        labels: [mode, String(backlog)],
-        run: (checkout) => measureCase(workspace, checkout, { ...shape, ...times, mode, backlog }),
+        labels: [mode, String(queues), String(backlog)],
+        run: (checkout) => measureCase(workspace, checkout, what),
       });
     }
   }

@@ -18,6 +18,8 @@ export interface CaseOptions {
   readonly directory: string;
   readonly mode: Mode;
   readonly backlog: number;
+  /** Over so many queues tasks are spread, and claimed from any of them; 0 for one queue, claimed by its name. */
+  readonly queues: number;
   readonly inFlight: number;
   readonly seconds: number;
   readonly flushMiB: number;
@@ -56,17 +58,25 @@ const anchorSeconds = 1;
 const syncIntervalMs = 100;
 
 const options = JSON.parse(process.argv[2] ?? "{}") as CaseOptions;
+let created = 0;
 const { cycleOne, enqueueOne, openBroker, readyCount } = (await import(
   pathToFileURL(options.brokerFile).href
 )) as typeof import("./open-broker.ts");
 if (options.part === "preload") await preload();
 else console.log(JSON.stringify(await measure()));
 
+/** The queue of the next task. */
+function nextFields(): { readonly command: string } | undefined {
+  if (options.queues === 0) return undefined;
+  created += 1;
+  return { command: `work-${created % options.queues}` };
+}
+
 async function preload(): Promise<void> {
   const { engine, broker } = await openBroker(options.directory, { ...options, mode: "os" });
   for (let count = 0; count < options.backlog; ) {
     let done = Promise.resolve();
-    for (let i = 0; i < preloadPiece; i++) done = enqueueOne(broker);
+    for (let i = 0; i < preloadPiece; i++) done = enqueueOne(broker, nextFields());
     await done;
     count += preloadPiece;
     if (count % progressEvery === 0) console.error(`  preloaded ${count} tasks`);
@@ -145,7 +155,7 @@ async function runFor({ broker }: OpenBroker, seconds: number): Promise<Run> {
   const endAt = startedAt + seconds * 1000;
   const client = async (workerId: WorkerId): Promise<void> => {
     for (let now = performance.now(); now < endAt; ) {
-      await cycleOne(broker, workerId);
+      await cycleOne(broker, workerId, nextFields());
       const after = performance.now();
       latencies.add(after - now);
       cycles += 1;

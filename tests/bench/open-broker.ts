@@ -120,7 +120,7 @@ export const success: Submission = {
   resultBytes: result.json.length,
 };
 
-type Placed = Pick<NewTask, "lane" | "batchId">;
+type Placed = Partial<Pick<NewTask, "lane" | "batchId" | "command">>;
 
 export async function enqueueOne(broker: ShardBroker, fields?: Placed): Promise<void> {
   const task = fields === undefined ? newTask : { ...newTask, ...fields };
@@ -131,8 +131,10 @@ export async function claimSome(
   broker: ShardBroker,
   workerId: WorkerId,
   count: number,
+  isFromAny = false,
 ): Promise<TaskId[]> {
-  const request = { tenantId, workerId, queues, leaseMs: 60_000, count, waitMs: 1000 };
+  const from = isFromAny ? undefined : queues;
+  const request = { tenantId, workerId, queues: from, leaseMs: 60_000, count, waitMs: 1000 };
   const claimed = await claim(broker, request);
   if (claimed.length === 0) throw new Error("there was nothing to claim");
   return claimed.map(({ task }) => task.id);
@@ -154,7 +156,8 @@ export async function cycleOne(
   fields?: Placed,
 ): Promise<void> {
   await enqueueOne(broker, fields);
-  const [id] = await claimSome(broker, workerId, 1);
+  // Tasks with commands of their own are in many queues, and are claimed from any of them.
+  const [id] = await claimSome(broker, workerId, 1, fields?.command !== undefined);
   await completeOne(broker, workerId, id as TaskId);
 }
 
