@@ -53,7 +53,7 @@ test("dev says where it is, and what it prints can be pasted as it stands", asyn
   assert.deepEqual(
     lines.map((text) => text.split(" ").slice(0, 2).join(" ")),
     [
-      `export CODEQ_BASE_URL=${url}`,
+      `export CODEQ_URL=${url}`,
       "codeq work",
       "codeq enqueue",
       "codeq top",

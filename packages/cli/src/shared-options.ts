@@ -20,9 +20,9 @@ export const connection: readonly OptionRow[] = [
   {
     name: "base-url",
     value: "url",
-    env: "CODEQ_BASE_URL",
+    env: "CODEQ_URL",
     about:
-      "Address of the server, or of several nodes of a cluster separated by commas (default: http://localhost:8080).",
+      "Address of the server, or of several nodes of a cluster separated by commas (default: http://localhost:8080). CODEQ_BASE_URL is an older name of the variable.",
   },
   {
     name: "token",

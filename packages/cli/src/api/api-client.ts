@@ -140,7 +140,7 @@ export class ApiClient {
   foreign(cause?: Error): CliError {
     return new CliError(`${this.connection.baseUrl.value} is not a codeQ server`, {
       exit: "unreachable",
-      next: "set the address of the server with --base-url or CODEQ_BASE_URL",
+      next: "set the address of the server with --base-url or CODEQ_URL",
       cause,
     });
   }
@@ -207,8 +207,7 @@ function callerOf(key: Key): Caller {
   return endpointOf(key)?.access === "worker" ? "worker" : "producer";
 }
 
-const startOne =
-  "start a server with codeq dev, or set its address with --base-url or CODEQ_BASE_URL";
+const startOne = "start a server with codeq dev, or set its address with --base-url or CODEQ_URL";
 
 /** The `error` of an answer, or its text when it is something else. */
 export function messageIn(text: string): string {

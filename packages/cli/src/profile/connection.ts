@@ -46,7 +46,9 @@ export async function resolveConnection(
     sourced(options.text(option), `--${option}`) ??
     sourced(setting(host.env[variable]), variable) ??
     sourced(profile?.[field], `profile ${name}`);
-  const baseUrl = choose("base-url", "CODEQ_BASE_URL", "baseUrl") ?? fallback(defaultBaseUrl);
+  // The client libraries prefer CODEQ_URL too; CODEQ_BASE_URL is the name that the Go command line reads.
+  const variable = setting(host.env["CODEQ_URL"]) === undefined ? "CODEQ_BASE_URL" : "CODEQ_URL";
+  const baseUrl = choose("base-url", variable, "baseUrl") ?? fallback(defaultBaseUrl);
   const { source } = baseUrl;
   const urls = baseUrl.value.split(",").map((value) => checkUrl({ value: value.trim(), source }));
   const checked = { source, value: urls[0] as string };

@@ -102,6 +102,9 @@ test("options win over variables, and variables over the profile", async () => {
   assert.equal(byEnv.producerToken?.value, "from-env");
   assert.equal(byEnv.baseUrl.value, "http://env");
   assert.equal(byEnv.admin, false);
+  const both = await resolve(world, { ...env, CODEQ_URL: "http://url" });
+  assert.deepEqual(both.baseUrl, { value: "http://url", source: "CODEQ_URL" });
+  assert.equal((await resolve(world, { ...env, CODEQ_URL: " " })).baseUrl.value, "http://env");
   const byOption = await resolve(world, env, { "producer-token": "opt", "base-url": "http://opt" });
   assert.equal(byOption.producerToken?.value, "opt");
   assert.deepEqual(byOption.baseUrl, { value: "http://opt", source: "--base-url" });

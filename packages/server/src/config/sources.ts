@@ -141,7 +141,7 @@ function isServiceLink(variable: string, value: string | undefined): boolean {
 }
 
 /**
- * Other programs use the prefix too (the client reads CODEQ_BASE_URL), so an unknown variable is an error only if its
+ * Other programs use the prefix too (the client reads CODEQ_URL), so an unknown variable is an error only if its
  * name is close to the name of a setting.
  */
 function misspeltVariables(env: Environment, known: ReadonlySet<string>): string[] {

@@ -213,7 +213,7 @@ function welcomeLines(
 function snippets({ url, token }: Ready, program: string): string[] {
   const isDefault = url.endsWith(defaultPort);
   return [
-    ...(isDefault ? [] : [`export CODEQ_BASE_URL=${url}`]),
+    ...(isDefault ? [] : [`export CODEQ_URL=${url}`]),
     ...(token === undefined ? ["export CODEQ_TOKEN=<one of your tokens>"] : []),
     `${program} work hello -- cat`,
     `${program} enqueue hello '{"name":"world"}' --wait`,
