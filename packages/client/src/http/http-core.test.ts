@@ -66,3 +66,22 @@ test("servers that send each other around are given up", async (t) => {
   });
   await assert.rejects(around.ask(request), /the server redirects to/);
 });
+
+test("a server that takes a request and does not answer is told apart from one that is not there", async () => {
+  const after = (_: number, run: () => void): (() => void) => {
+    run();
+    return () => {};
+  };
+  const clock = { ...systemClock, after };
+  const silent: typeof fetch = (_, init) =>
+    new Promise((_resolve, reject) => {
+      const { signal } = init ?? {};
+      if (signal?.aborted === true) reject(signal.reason);
+      signal?.addEventListener("abort", () => reject(signal.reason));
+    });
+  const api = new HttpApi({ url: new URL("http://127.0.0.1:1"), clock, fetch: silent });
+  await assert.rejects(
+    api.ask(request),
+    /no answer within 30 s; the server may hang, or a firewall/,
+  );
+});

@@ -72,7 +72,7 @@ export class NoAnswerError extends Error {
     this.name = "NoAnswerError";
     this.code = code || name;
     this.mayHaveArrived = !neverSent.has(this.code);
-    this.advice = isLate ? undefined : adviceFor(this.code);
+    this.advice = isLate ? lateAdvice : adviceFor(this.code);
   }
 }
 
@@ -242,6 +242,9 @@ function failureOf(
   if (error instanceof ForeignAnswerError) return error;
   return new NoAnswerError(error, late.aborted);
 }
+
+const lateAdvice =
+  "the server may hang, or a firewall may drop the request: look at the log of the server, and at /healthz from its machine";
 
 function adviceFor(code: string): string | undefined {
   if (isUnknownIssuer(code)) {
