@@ -1,5 +1,5 @@
 /** Failures, which are dead letters and failed tasks, in groups of the same cause. */
-import type { ItemOf } from "@codeq/protocol";
+import type { ItemOf, ReplyOf } from "@codeq/protocol";
 import { ask, callOf, tenant } from "../api.ts";
 import { type Answer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
@@ -12,7 +12,10 @@ export interface Scope {
   readonly lane?: string;
 }
 
-/** All groups with exact counts, the largest first. A tenant with thousands of groups has several pages of them. */
+/** Groups beyond are not asked for: nobody reads them, and the server would be busy with them for every open page. */
+export const groupsMax = 10_000;
+
+/** Groups with exact counts, the largest first; all of them, up to `groupsMax`. */
 export function useFailures({ queue, lane = "" }: Scope): Answer<readonly FailureGroup[]> {
   const of = useStore(tenant);
   return useQuery(`failures:${of}:${queue}:${lane}`, () => loadFailures(queue, lane), {
@@ -21,22 +24,26 @@ export function useFailures({ queue, lane = "" }: Scope): Answer<readonly Failur
   });
 }
 
-async function loadFailures(command: string, lane: string): Promise<readonly FailureGroup[]> {
+function loadFailures(command: string, lane: string): Promise<readonly FailureGroup[]> {
+  const of = { place: "failure", command: command || undefined, lane: lane || undefined } as const;
+  return groupsOf((after) => ask(callOf("GET /admin/failure-groups", { query: { ...of, after } })));
+}
+
+type Page = Pick<ReplyOf<"GET /admin/failure-groups">, "groups" | "next">;
+
+/** Reads pages until there are no more, or enough. */
+export async function groupsOf(
+  read: (after: string | undefined) => Promise<Page>,
+): Promise<readonly FailureGroup[]> {
   const groups = new Map<string, FailureGroup>();
   let after: string | undefined;
   do {
-    const query = {
-      place: "failure",
-      command: command || undefined,
-      lane: lane || undefined,
-      after,
-    } as const;
-    const page = await ask(callOf("GET /admin/failure-groups", { query }));
+    const page = await read(after);
     for (const group of page.groups) {
       groups.set(group.id, added(groups.get(group.id), group));
     }
     after = page.next;
-  } while (after !== undefined);
+  } while (after !== undefined && groups.size < groupsMax);
   return [...groups.values()].sort((one, other) => other.count - one.count);
 }
 

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { callOf } from "../api.ts";
 import { count, duration, plural, shortId } from "../format.ts";
-import { type FailureGroup, type Scope, useFailures } from "../model/failures.ts";
+import { type FailureGroup, groupsMax, type Scope, useFailures } from "../model/failures.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import {
   Badge,
@@ -29,6 +29,8 @@ import { CanaryDialog } from "./bulk-jobs.tsx";
 import { askFailures } from "./tasks/task-actions.tsx";
 
 type GroupState = FailureGroup["state"];
+/** Of the list of groups. */
+const linesMax = 500;
 
 export function Failures(): JSX.Element {
   const { query } = useLocation();
@@ -69,6 +71,12 @@ export function Failures(): JSX.Element {
           All failures
         </a>
       </PageHead>
+      {data.length < groupsMax ? null : (
+        <Note icon="warn">
+          There are more than {count(groupsMax)} groups, because errors have words that differ from
+          task to task. Others are not counted here; put such words in quotes.
+        </Note>
+      )}
       <StateViews all={data} view={view} of={of} />
       {chosen === undefined ? (
         <section class="panel">
@@ -82,7 +90,7 @@ export function Failures(): JSX.Element {
         <div class="cols inbox">
           <section class="panel" aria-label="Groups">
             <ul class="groups">
-              {groups.map((group) => (
+              {groups.slice(0, linesMax).map((group) => (
                 <GroupLine
                   key={group.id}
                   group={group}
@@ -92,6 +100,12 @@ export function Failures(): JSX.Element {
                 />
               ))}
             </ul>
+            {groups.length <= linesMax ? null : (
+              <div class="panel-foot sub">
+                {plural(groups.length - linesMax, "smaller group is", "smaller groups are")} not
+                shown.
+              </div>
+            )}
           </section>
           <GroupPanel group={chosen} lane={lane} />
         </div>
