@@ -17,7 +17,8 @@ export const searchHelp = `searches among many tasks, alone and beside a paced l
     --rounds 3                 of the load, by turns; the medians are shown
     --seconds 5                per measurement
     --pages 40                 of each search that are timed without a load
-    --failures 0               tasks of 52 queues that failed from six causes; lists of failure groups are timed as well`;
+    --failures 0               tasks of 52 queues that failed from six causes; lists of failure groups are timed as well,
+                               and the load runs beside one that lists them without a rest ("groups")`;
 
 const searches: Readonly<Record<string, string>> = {
   newest: "order=newest",
@@ -59,15 +60,21 @@ export async function searchBench(args: readonly string[]): Promise<void> {
     alone.add([name], await timedPages(server, query, values.pages));
   }
   console.log("");
-  const rows = values.searchers.map((searchers) => ({ searchers, rounds: [] as Figure[][] }));
+  const searching = values.searchers.map((searchers) => ({
+    name: String(searchers),
+    readers: Array.from({ length: searchers }, (_, n) => pagesOf(server, n)),
+  }));
+  const listing = { name: "groups", readers: [() => ask(server, "/admin/failure-groups")] };
+  const cases = values.failures > 0 ? [...searching, listing] : searching;
+  const rows = cases.map((each) => ({ ...each, rounds: [] as Figure[][] }));
   for (let round = 1; round <= values.rounds; round += 1) {
-    for (const { searchers, rounds } of rows) {
-      progress(`${values.rate} cycles/s beside ${searchers} searchers, round ${round}`);
-      rounds.push(await beside(workspace, server, { ...values, searchers }));
+    for (const { name, readers, rounds } of rows) {
+      progress(`${values.rate} cycles/s beside ${name} searchers, round ${round}`);
+      rounds.push(await beside(workspace, server, { ...values, readers }));
     }
   }
   const table = new Table(["searchers"]);
-  for (const { searchers, rounds } of rows) table.add([String(searchers)], medianFigures(rounds));
+  for (const { name, rounds } of rows) table.add([name], medianFigures(rounds));
 }
 
 async function fill(server: Listening, count: number): Promise<void> {
@@ -175,21 +182,30 @@ async function timedPages(server: Listening, query: string, pages: number): Prom
   ];
 }
 
-async function beside(
-  workspace: Workspace,
-  server: Listening,
-  plan: { readonly searchers: number; readonly rate: number; readonly seconds: number },
-): Promise<Figure[]> {
+/** Asks for one page after the other of a search. */
+function pagesOf(server: Listening, index: number): () => Promise<void> {
+  const queries = Object.values(searches);
+  let after = "";
+  return async () => {
+    after = (await search(server, queries[index % queries.length] ?? "", after)).next ?? "";
+  };
+}
+
+interface Beside {
+  /** Each asks again as soon as it has its answer. */
+  readonly readers: readonly (() => Promise<unknown>)[];
+  readonly rate: number;
+  readonly seconds: number;
+}
+
+async function beside(workspace: Workspace, server: Listening, plan: Beside): Promise<Figure[]> {
   let isOver = false;
   let pages = 0;
-  const searcher = async (_: unknown, index: number): Promise<void> => {
-    const queries = Object.values(searches);
-    for (let after = ""; !isOver; pages += 1) {
-      after = (await search(server, queries[index % queries.length] ?? "", after)).next ?? "";
-    }
+  const reader = async (read: () => Promise<unknown>): Promise<void> => {
+    for (; !isOver; pages += 1) await read();
   };
   const { workerStreamPort: workerPort, producerStreamPort: producerPort } = server;
-  const running = Array.from({ length: plan.searchers }, searcher);
+  const running = plan.readers.map(reader);
   const measured = await measure(workspace, {
     ...{ program: loadProgram("own", "stream-load.ts"), server: server.child, warmUpSeconds: 2 },
     seconds: plan.seconds,
