@@ -3,7 +3,7 @@ import type { Given as GivenTo } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, callOf, type Request } from "../api.ts";
-import { count, plural } from "../format.ts";
+import { count, duration, plural } from "../format.ts";
 import { ActionDialog, Blast, openDialog } from "../overlays/dialog.tsx";
 import { Given, Note } from "../parts/basics.tsx";
 import { TextField } from "../parts/fields.tsx";
@@ -128,6 +128,45 @@ function whatOf(action: BulkAction | "move", { place }: TaskQuery): string {
   return whats[place ?? "failure"] ?? "tasks";
 }
 
+/** Replayed tasks are work for others; the other actions are work for the server only. */
+const rates: Readonly<Record<BulkAction | "move", string>> = {
+  replay: "100",
+  cancel: "1000",
+  delete: "1000",
+  move: "1000",
+};
+const rateMax = 10_000;
+
+function isRate(text: string): boolean {
+  return /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= rateMax;
+}
+
+interface RateFieldProps {
+  readonly rate: string;
+  readonly onChange: (rate: string) => void;
+  readonly counted: Counted | undefined;
+}
+
+/** How fast a job may be, and how long it takes then. */
+function RateField({ rate, onChange, counted }: RateFieldProps): JSX.Element {
+  const takesMs = ((counted?.matched ?? 0) / Number(rate)) * 1000;
+  return (
+    <>
+      <TextField
+        label="Tasks per second at most"
+        inputMode="numeric"
+        value={rate}
+        onChange={onChange}
+      />
+      {!isRate(rate) ? (
+        <p class="sub">From 1 to {count(rateMax)}.</p>
+      ) : counted?.isExact === true ? (
+        <p class="sub">The job takes about {duration(Math.max(1000, takesMs))}.</p>
+      ) : null}
+    </>
+  );
+}
+
 export function askBulkJob(action: BulkAction, matching: Matching): void {
   openDialog(<BulkJobDialog action={action} {...matching} />);
 }
@@ -135,9 +174,10 @@ export function askBulkJob(action: BulkAction, matching: Matching): void {
 function BulkJobDialog(props: Matching & { readonly action: BulkAction }): JSX.Element {
   const { action, filter, shown } = props;
   const { verb, icon, about, isFinal } = words[action];
+  const [rate, setRate] = useState(rates[action]);
   const body = { action, ...filterBody(filter) };
   const counted = useJobCount(body);
-  const call = jobCall(body);
+  const call = jobCall({ ...body, ratePerSecond: Number(rate) });
   const isExact = counted?.isExact === true;
   return (
     <ActionDialog
@@ -148,10 +188,11 @@ function BulkJobDialog(props: Matching & { readonly action: BulkAction }): JSX.E
       isFinal={isFinal}
       confirm={isFinal && isExact ? (filter.command ?? String(counted.matched)) : undefined}
       call={call}
-      isReady={canStart(counted)}
+      isReady={canStart(counted) && isRate(rate)}
       run={() => startJob(call)}
     >
       <Count counted={counted} what={whatOf(action, filter)} />
+      <RateField rate={rate} onChange={setRate} counted={counted} />
       <Note icon={isFinal ? "warn" : "replay"}>
         {about} The server does it step by step as a bulk job, which can be paused and aborted.
         Tasks that come later are left alone.
@@ -240,10 +281,11 @@ function MoveChosen({ ids }: { readonly ids: readonly string[] }): JSX.Element {
 
 function MoveMatching({ filter, shown }: Matching): JSX.Element {
   const [to, setTo] = useState("");
+  const [rate, setRate] = useState(rates.move);
   const found = { action: "move", ...filterBody(filter) } as const;
   // A job must name a queue; the name does not change which tasks match.
   const counted = useJobCount({ ...found, moveTo: "any" });
-  const call = jobCall({ ...found, moveTo: to.trim() });
+  const call = jobCall({ ...found, moveTo: to.trim(), ratePerSecond: Number(rate) });
   return (
     <ActionDialog
       title="Move all that match?"
@@ -251,11 +293,12 @@ function MoveMatching({ filter, shown }: Matching): JSX.Element {
       button={buttonOf("Move", counted)}
       icon="move"
       call={call}
-      isReady={canStart(counted) && to.trim() !== ""}
+      isReady={canStart(counted) && to.trim() !== "" && isRate(rate)}
       run={() => startJob(call)}
     >
       <Count counted={counted} what={whatOf("move", filter)} />
       <TextField label="To queue" isCode value={to} onChange={setTo} />
+      <RateField rate={rate} onChange={setRate} counted={counted} />
       <Note icon="move">{aboutMoves} The job can be paused and aborted.</Note>
     </ActionDialog>
   );
@@ -276,6 +319,7 @@ export function CanaryDialog({ filter, shown }: Matching): JSX.Element {
     ratePerSecond: Number(rate),
   });
   const isNumber = (text: string): boolean => /^[1-9]\d{0,5}$/.test(text);
+  const isPercent = (text: string): boolean => /^\d{1,3}$/.test(text) && Number(text) <= 100;
   const field = { inputMode: "numeric" } as const;
   return (
     <ActionDialog
@@ -284,7 +328,7 @@ export function CanaryDialog({ filter, shown }: Matching): JSX.Element {
       button={`Replay the first ${first}`}
       icon="replay"
       call={call}
-      isReady={[first, percent, rate].every(isNumber) && canStart(counted)}
+      isReady={isNumber(first) && isPercent(percent) && isRate(rate) && canStart(counted)}
       run={() => startJob(call, "The canary has started")}
     >
       <Count counted={counted} what={whatOf("replay", filter)} />
