@@ -18,7 +18,7 @@ test("dead letters are listed, shown by a short id, replayed and done", async (t
   const id = await bury(cli, '{"to":"ada"}');
   const short = id.slice(-8);
   const listed = await cli.run("dlq", "list");
-  assert.match(listed.output, /^ID +COMMAND +PLACE +TRIES +CREATED +ERROR\n/);
+  assert.match(listed.output, /^ID +COMMAND +PLACE +ATTEMPTS +CREATED +ERROR\n/);
   assert.match(listed.output, new RegExp(`${short} +mail +dead +1/1 .*no such host`));
   const shown = await cli.run("dlq", "show", short);
   assert.match(shown.output, new RegExp(`id +${id}\n`));

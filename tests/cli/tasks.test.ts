@@ -37,7 +37,7 @@ test("enqueue, get and result have stable JSON", async (t) => {
   const got = await cli.run("get", task.id, "--json");
   assert.deepEqual(JSON.parse(got.output), task);
   const shown = await cli.run("get", task.id);
-  assert.match(shown.output, /command +Resize\nstatus +PENDING \(ready\)\nattempts +0 of 2 used/);
+  assert.match(shown.output, /command +Resize\nstatus +PENDING \(ready\)\nattempts +0 of 2\n/);
   assert.match(shown.output, /payload\n\{\n {2}"from": "file"\n\}/);
   const piped = JSON.parse((await cli.run("enqueue", "x", "-", "--json")).output);
   assert.equal(piped.payload, '{"from":"input"}');
@@ -122,6 +122,19 @@ test("a failed task ends the command as failed, with the reason", async (t) => {
   const parsed = JSON.parse(result.output);
   assert.deepEqual(Object.keys(parsed), ["result", "task"]);
   assert.equal(parsed.result.status, "FAILED");
+});
+
+test("the attempt that ended a task counts, and one that never began does not", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const id = JSON.parse((await cli.run("enqueue", "bad", "--json")).output).id;
+  await cli.run("work", "bad", "--max", "1", "--", "true");
+  assert.match((await cli.run("get", id)).output, /attempts +1 of 5\n/);
+  assert.match((await cli.run("tasks", "bad")).output, / done +1\/5 /);
+  const cancelled = JSON.parse((await cli.run("enqueue", "bad", "--json")).output).id;
+  await cli.run("cancel", cancelled);
+  const { code, errors } = await cli.run("result", cancelled);
+  assert.deepEqual([code, /failed after 0 attempt\(s\)/.test(errors)], [9, true], errors);
 });
 
 test("a task that ends as a dead letter ends the command as failed, with the reason", async (t) => {

@@ -398,6 +398,9 @@ test("failed tasks are failures, and what was cancelled is not", async (t) => {
   await page.getByRole("link", { name: "All failures" }).click();
   await page.getByText("1 matching").waitFor();
   await page.getByRole("cell", { name: "Failed" }).waitFor();
+  await page.getByRole("cell", { name: "1/5" }).waitFor();
+  await open(`/ui/tasks/${id}`);
+  await page.getByText("1 of 5, newest first").waitFor();
   await open("/ui/tasks?q=state%3Acancelled");
   await page.getByRole("cell", { name: "Cancelled", exact: true }).waitFor();
   await open("/ui/failures");
@@ -431,6 +434,15 @@ test("a group of many failures is counted exactly, and its job says how many and
   await button.waitFor();
   assert.ok(await button.isDisabled());
   await page.getByLabel("Type bulk-mail to confirm").fill("bulk-mail");
+  await page.getByText("The job takes about 1.2 s").waitFor();
+  const rate = page.getByLabel("Tasks per second at most");
+  for (const refused of ["0", "10001", "fast", ""]) {
+    await rate.fill(refused);
+    await page.getByText("From 1 to 10,000").waitFor();
+    assert.ok(await button.isDisabled(), refused);
+  }
+  await rate.fill("100");
+  await page.getByText("The job takes about 12 s").waitFor();
   await button.click();
   await page.getByText(/of 1,200 tasks: running, about .* left/).waitFor();
 });

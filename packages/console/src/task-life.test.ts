@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Attempt, TaskRow } from "./model/tasks.ts";
+import { type Attempt, attemptNumber, type TaskRow } from "./model/tasks.ts";
 import { lifeOf } from "./task-life.ts";
 
 const at = (second: number): string => new Date(Date.UTC(2026, 0, 1) + second * 1000).toISOString();
@@ -47,6 +47,18 @@ test("attempts, the delays behind them and what followed have their lengths", ()
     "leased 7 #2",
     "done 30",
   ]);
+});
+
+test("a task that failed, or was cancelled, does not end as done", () => {
+  for (const place of ["failed", "dead", "cancelled"] as const) {
+    assert.deepEqual(shown({ ...task, place, endedAt: at(3) }, 5), ["ready 3", `${place} 2`]);
+  }
+});
+
+test("the attempt of the worker that has the task or has ended it counts", () => {
+  assert.equal(attemptNumber(task), 0);
+  assert.equal(attemptNumber({ ...task, attempts: 2 }), 2);
+  assert.equal(attemptNumber({ ...task, place: "failed", attempts: 2, workerId: "w" }), 3);
 });
 
 test("one that runs lasts until now, and attempts that are not kept are counted", () => {

@@ -1,8 +1,11 @@
 /** The places of a task over time, from its creation time and its attempts. */
 import type { Attempt, TaskRow } from "./model/tasks.ts";
 
+/** The place of a task that has ended. */
+export type End = "done" | "failed" | "dead" | "cancelled";
+
 export interface Stay {
-  readonly place: "ready" | "delayed" | "leased" | "dead" | "done";
+  readonly place: "ready" | "delayed" | "leased" | End;
   readonly fromMs: number;
   readonly toMs: number;
   /** Which attempt, of a stay with a worker. */
@@ -42,11 +45,14 @@ export function lifeOf(task: TaskRow, nowMs: number): Stay[] {
   const endMs = task.endedAt === undefined ? undefined : Date.parse(task.endedAt);
   if (endMs !== undefined) {
     wait(atMs, endMs, delayMs);
-    const kind = task.place === "dead" ? "dead" : "done";
-    add({ place: kind, fromMs: endMs, toMs: Math.max(nowMs, endMs + 1) });
+    add({ place: endOf(task), fromMs: endMs, toMs: Math.max(nowMs, endMs + 1) });
   } else if (task.place === "delayed") add({ place: "delayed", fromMs: atMs, toMs: nowMs });
   else if (task.place === "ready") wait(atMs, nowMs, delayMs);
   return stays.length === 0 ? [{ place: "ready", fromMs: nowMs - 1, toMs: nowMs }] : stays;
+}
+
+export function endOf({ place }: TaskRow): End {
+  return place === "failed" || place === "dead" || place === "cancelled" ? place : "done";
 }
 
 function isBad({ outcome }: Attempt): boolean {

@@ -20,7 +20,6 @@ const places: Readonly<Record<Task["lastKnownLocation"], string>> = {
 };
 
 export function taskLines(task: Task, style: Style): string[] {
-  const { attempts = 0, maxAttempts } = task;
   const lease =
     task.workerId === undefined
       ? ""
@@ -33,7 +32,7 @@ export function taskLines(task: Task, style: Style): string[] {
     ["start by", task.startBy === undefined ? "" : localMoment(task.startBy)],
     ["worker", lease],
     ["timeout", task.timeoutSeconds === undefined ? "" : `${task.timeoutSeconds} s an attempt`],
-    ["attempts", `${attempts} of ${maxAttempts} used`],
+    ["attempts", `${attemptsOf(task)} of ${task.maxAttempts}`],
     ["replays", task.replays === undefined ? "" : String(task.replays)],
     ["priority", task.priority === undefined ? "" : String(task.priority)],
     ["progress", progressText(task)],
@@ -60,6 +59,14 @@ export function encryptedNote(json: string, id: string): string | undefined {
   const key = encryptedIn(json)?.key;
   if (key === undefined) return undefined;
   return `encrypted with the key ${printable(key)}; codeq decode ${id} --keys <file> shows it`;
+}
+
+const counted: ReadonlySet<string> = new Set(["running", "completed", "failed"]);
+
+/** The attempts that came back, and the one that is under way or has ended the task. */
+function attemptsOf({ attempts = 0, status, attemptHistory = [] }: Task): number {
+  const last = attemptHistory.at(-1)?.outcome ?? "";
+  return status !== "PENDING" && counted.has(last) ? attempts + 1 : attempts;
 }
 
 function historyLines({ attemptHistory = [], attemptsOmitted = 0 }: Task, style: Style): string[] {
@@ -105,10 +112,8 @@ function statusText(status: string, style: Style): string {
 
 /** The error for a task that has failed. */
 export function taskFailure({ result, task }: TaskResult): CliError {
-  const isBuried = task.lastKnownLocation === "DLQ_SET";
-  const times = (task.attempts ?? 0) + (isBuried ? 0 : 1);
   const why = result.error ?? task.error ?? "no reason given";
-  return new CliError(`the task ${task.id} failed after ${times} attempt(s): ${why}`, {
+  return new CliError(`the task ${task.id} failed after ${attemptsOf(task)} attempt(s): ${why}`, {
     exit: "taskFailed",
     next: `codeq get ${task.id} shows the task`,
   });

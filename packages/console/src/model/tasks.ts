@@ -6,6 +6,11 @@ import type { TaskQuery } from "../task-filter.ts";
 
 /** Lists leave out the attempts, the progress and the log. */
 export type TaskRow = ReplyOf<"GET /admin/tasks/:id">["task"];
+/** The attempts that came back, and that of the worker which has the task or has ended it. */
+export function attemptNumber({ attempts = 0, workerId }: TaskRow): number {
+  return attempts + (workerId === undefined ? 0 : 1);
+}
+
 export type Attempt = NonNullable<TaskRow["attemptHistory"]>[number];
 export type TaskPage = ReplyOf<"GET /admin/tasks">;
 

@@ -44,9 +44,11 @@ const columns: readonly Column<ItemOf<"GET /admin/tasks">>[] = [
   { title: "COMMAND", show: ({ command }) => command },
   { title: "PLACE", show: ({ place }) => place },
   {
-    title: "TRIES",
+    title: "ATTEMPTS",
     align: "right",
-    show: ({ attempts = 0, maxAttempts }) => `${attempts}/${maxAttempts}`,
+    // The attempt of a worker that has the task, or has ended it, did not come back.
+    show: ({ attempts = 0, maxAttempts, workerId }) =>
+      `${attempts + (workerId === undefined ? 0 : 1)}/${maxAttempts}`,
   },
   { title: "CREATED", show: ({ createdAt }) => localMoment(createdAt) },
   { title: "ERROR", show: ({ error = "" }) => printable(error.slice(0, errorCharsMax)) },

@@ -1,12 +1,12 @@
 /** The life of a task: its places over time, and its attempts with their outcomes. */
 import type { JSX } from "preact";
 import { duration, plural } from "../../format.ts";
-import type { Attempt, TaskRow } from "../../model/tasks.ts";
+import { type Attempt, attemptNumber, type TaskRow } from "../../model/tasks.ts";
 import { Given, Panel, State, type StateName, Time, WorkerName } from "../../parts/basics.tsx";
 import { useWidth } from "../../parts/charts.tsx";
 import { CardTable, type Column, column, num, title } from "../../parts/tables.tsx";
 import { useNow } from "../../preferences.ts";
-import { lifeOf, type Stay } from "../../task-life.ts";
+import { type End, endOf, lifeOf, type Stay } from "../../task-life.ts";
 
 export function TaskLife({ task }: { readonly task: TaskRow }): JSX.Element {
   const nowMs = useNow();
@@ -21,7 +21,7 @@ export function TaskLife({ task }: { readonly task: TaskRow }): JSX.Element {
     <>
       <Panel title="Timeline" id="life" note={note}>
         <div class="panel-body">
-          <Lanes stays={stays} isOver={isOver} />
+          <Lanes stays={stays} isOver={isOver} end={endOf(task)} />
         </div>
       </Panel>
       <Attempts task={task} />
@@ -39,11 +39,16 @@ const right = 20;
 const narrowMin = 22;
 const wideMin = 44;
 
+interface LanesProps {
+  readonly stays: readonly Stay[];
+  readonly isOver: boolean;
+  readonly end: End;
+}
+
 /** One lane for each place; widths grow with the square root of the time. */
-function Lanes({ stays, isOver }: { stays: readonly Stay[]; isOver: boolean }): JSX.Element {
+function Lanes({ stays, isOver, end }: LanesProps): JSX.Element {
   const { element, width } = useWidth(280);
-  const last = stays.at(-1)?.place;
-  const lanes = ["delayed", "ready", "leased", last === "dead" ? "dead" : "done"] as const;
+  const lanes = ["delayed", "ready", "leased", end] as const;
   const least = Math.min(width < 560 ? narrowMin : wideMin, (width - left - right) / stays.length);
   const roots = stays.map(({ fromMs, toMs }) => Math.sqrt(Math.max(1, toMs - fromMs)));
   const total = roots.reduce((sum, root) => sum + root, 0);
@@ -183,15 +188,6 @@ function Attempts({ task }: { readonly task: TaskRow }): JSX.Element {
 
 /** The worker had the task, but gave it back unworked: no attempt is used up, and it is not a retry. */
 const uncounted: ReadonlySet<string> = new Set(["interrupted", "unsent"]);
-
-/** The number of the attempt that is under way, or of the last one. */
-export function attemptNumber({ attempts = 0, attemptHistory = [] }: TaskRow): number {
-  const isRunning = attemptHistory.at(-1)?.outcome === "running";
-  const ended = attemptHistory.filter(
-    ({ outcome }) => outcome !== "running" && !uncounted.has(outcome),
-  ).length;
-  return Math.max(attempts, isRunning ? Math.min(ended + 1, attempts + 1) : 0);
-}
 
 const columns: readonly Column<Attempt>[] = [
   title("Outcome", ({ outcome }) => <State {...outcomes[outcome]} />, ""),

@@ -5,7 +5,13 @@ import { curlOf, tenant } from "../../api.ts";
 import { watchTask } from "../../feed.ts";
 import { duration, plural, shortId } from "../../format.ts";
 import { useKeys } from "../../keys.ts";
-import { createCall, inspectCall, inspectTask, type TaskRow } from "../../model/tasks.ts";
+import {
+  attemptNumber,
+  createCall,
+  inspectCall,
+  inspectTask,
+  type TaskRow,
+} from "../../model/tasks.ts";
 import { openDialog } from "../../overlays/dialog.tsx";
 import {
   copyText,
@@ -41,7 +47,7 @@ import {
   replayTask,
   runNow,
 } from "./task-actions.tsx";
-import { attemptNumber, TaskLife } from "./task-life.tsx";
+import { TaskLife } from "./task-life.tsx";
 import { TaskFiles, TaskReport, TaskTexts, TaskWebhook } from "./task-output.tsx";
 
 export function TaskDetails({ id }: { readonly id: string }): JSX.Element {

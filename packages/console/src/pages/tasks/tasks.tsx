@@ -7,7 +7,7 @@ import { useKeys, useRowKeys } from "../../keys.ts";
 import { csvOf, download } from "../../model/download.ts";
 import { useKnownQueues } from "../../model/queues.ts";
 import { newsMax, type TaskList, useTaskList } from "../../model/task-list.ts";
-import { allTasks, exportMax, listCall, type TaskRow } from "../../model/tasks.ts";
+import { allTasks, attemptNumber, exportMax, listCall, type TaskRow } from "../../model/tasks.ts";
 import { showApiCalls } from "../../overlays/page-info.tsx";
 import {
   copyText,
@@ -79,7 +79,7 @@ const optional = {
     head: "Attempts",
     headClass: "num",
     class: "num gone",
-    show: ({ attempts = 0, maxAttempts }) => `${attempts}/${maxAttempts}`,
+    show: (task) => `${attemptNumber(task)}/${task.maxAttempts}`,
   },
   priority: {
     head: "Priority",
@@ -333,7 +333,7 @@ const csvColumns: Readonly<Record<string, (task: TaskRow) => string | number | u
   queue: ({ command }) => command,
   state: ({ place }) => place,
   priority: ({ priority }) => priority ?? 0,
-  attempts: ({ attempts }) => attempts ?? 0,
+  attempts: attemptNumber,
   maxAttempts: ({ maxAttempts }) => maxAttempts,
   worker: ({ workerId }) => workerId,
   error: ({ error }) => error,
