@@ -25,7 +25,7 @@ test("all pages are read; a group on two pages is added up, and the largest is f
   );
 });
 
-test("reading ends when there are more groups than anybody reads", async () => {
+test("reading ends at the limit for groups", async () => {
   let asked = 0;
   const found = await groupsOf(async () => {
     asked += 1;

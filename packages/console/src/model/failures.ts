@@ -12,7 +12,7 @@ export interface Scope {
   readonly lane?: string;
 }
 
-/** Groups beyond are not asked for: nobody reads them, and the server would be busy with them for every open page. */
+/** More groups are not requested: a person reads few of them, and each open page would keep the server busy. */
 export const groupsMax = 10_000;
 
 /** Groups with exact counts, the largest first; all of them, up to `groupsMax`. */
