@@ -201,9 +201,9 @@ export class World {
   }
 
   /** Tests that look at files name a directory. */
-  #artifactsOf({ localArtifactsDir }: Config): ArtifactProvider {
+  #artifactsOf(config: Config): ArtifactProvider {
     const isNamed = this.#options.settings?.localArtifactsDir !== undefined;
-    return isNamed ? new LocalArtifacts(localArtifactsDir) : this.#artifacts;
+    return isNamed ? new LocalArtifacts(config) : this.#artifacts;
   }
 
   #config(): Config {

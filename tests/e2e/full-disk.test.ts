@@ -237,6 +237,27 @@ test("an artifact for which there is no room is refused, and its task can still 
   assert.equal((await api.post(`/tasks/${id}/result`, result)).status, 200);
 });
 
+test("artifacts leave the room in which tasks can end", async (t) => {
+  const reserveBytes = 40 * mebibyte;
+  const world = setup(t, {
+    bytes: segmentBytes + 150 * mebibyte,
+    fillerBytes: mebibyte,
+    env: { CODEQ_MIN_FREE_DISK_BYTES: String(reserveBytes) },
+  });
+  if (world === undefined) return;
+  const { server, api } = await world.start();
+  await api.create({ command: "work", payload: 1 });
+  const { id } = JSON.parse((await api.post("/tasks/claim", {})).text) as TaskJson;
+  const url = `${server.url}/v1/codeq/tasks/${id}/artifacts/large`;
+  const headers = { authorization: "Bearer dev-token" };
+  const body = Buffer.alloc(130 * mebibyte);
+  const upload = await fetch(url, { method: "PUT", headers, body });
+  assert.equal(upload.status, 507, await upload.text());
+  assert.ok(world.files.freeBytes() > reserveBytes, `${world.files.freeBytes()} bytes are free`);
+  const result = { status: "COMPLETED", result: { done: true } };
+  assert.equal((await api.post(`/tasks/${id}/result`, result)).status, 200);
+});
+
 test("a store that runs out of room in the middle of a write recovers", async (t) => {
   const world = setup(t, {
     bytes: segmentBytes + 54 * mebibyte,

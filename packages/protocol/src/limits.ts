@@ -33,6 +33,8 @@ export const limits = {
   traceCharsMax: 512,
   artifactsMax: 100,
   artifactNameCharsMax: 255,
+  /** Artifacts that are read at the same time, each with an open file; one tenant may read half of them. */
+  artifactDownloadsMax: 256,
   commandsPerClaimMax: 256,
   createBatchMax: 1000,
   claimBatchMax: 256,

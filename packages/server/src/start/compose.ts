@@ -155,7 +155,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const opened = isAlone ? await openAlone(running) : await openShards(running);
   const { store, control, broker } = opened;
   const events = new Events(metrics, parts.tracing);
-  const provider = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
+  const provider = parts.artifacts ?? new LocalArtifacts(config);
   const artifacts = new Artifacts({ provider, settings: config, randomBytes, clock });
   const revocations = new Revocations();
   const apiKeys = await ApiKeys.open({ store: control, clock, revocations, randomBytes });

@@ -10,6 +10,7 @@ import {
 } from "node:tls";
 import { FaultError, type LeaderName } from "@codeq/engine";
 import type { Clock } from "../../core/clock.ts";
+import { takeHandshakeTurns } from "../../core/handshake-turns.ts";
 import { DamagedMessage } from "../../core/shards/wire.ts";
 import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import type { Caller, Hosting } from "../replicated-shard.ts";
@@ -70,6 +71,10 @@ export class Peers implements AsyncDisposable {
     this.#tls = parts.tls;
     this.#warnings = new SpacedWarnings(parts.logger, parts.clock);
     this.#server = this.#createServer();
+    // Other nodes take one that does nothing but handshakes for dead.
+    if (this.#server instanceof TlsServer) {
+      takeHandshakeTurns(this.#server, parts.clock, handshakeMsMax);
+    }
     this.#server.on("connection", (socket: Socket) => this.#meet(socket));
   }
 

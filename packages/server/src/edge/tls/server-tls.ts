@@ -8,6 +8,7 @@
 import { createHash } from "node:crypto";
 import type { Server, TLSSocket, TlsOptions } from "node:tls";
 import type { Clock } from "../../core/clock.ts";
+import { takeHandshakeTurns } from "../../core/handshake-turns.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import {
   type Certificates,
@@ -16,7 +17,6 @@ import {
   type TlsFiles,
   type TlsSettings,
 } from "./certificates.ts";
-import { takeHandshakeTurns } from "./handshake-turns.ts";
 import { WatchedFiles } from "./watched-files.ts";
 
 export interface ServerTlsParts {

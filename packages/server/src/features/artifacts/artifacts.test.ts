@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import test from "node:test";
+import { limits } from "@codeq/protocol";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { SimClock, settle } from "@codeq/simulated";
 import type { ArtifactProvider } from "./artifact-provider.ts";
@@ -15,7 +18,7 @@ const { openSync, closeSync } = await import("node:fs");
 const { Artifacts } = await import(process.argv[1] + "/artifacts.ts");
 const { LocalArtifacts } = await import(process.argv[1] + "/local-artifacts.ts");
 const artifacts = new Artifacts({
-  provider: new LocalArtifacts(process.argv[2]),
+  provider: new LocalArtifacts({ localArtifactsDir: process.argv[2], minFreeDiskBytes: 0 }),
   settings: { externalUrl: "", tlsCertFile: "", artifactBytesMax: 100, artifactUploadsMax: 2 },
   randomBytes: (into) => into.fill(7),
   clock: { nowMs: () => 0 },
@@ -47,6 +50,41 @@ test("an upload at the limit of open files is to be tried again, and leaves noth
   assert.equal(readdirSync(join(directory, "results", "0199")).length, 1);
 });
 
+const settings = {
+  externalUrl: "",
+  tlsCertFile: "",
+  artifactBytesMax: 100,
+  artifactUploadsMax: 2,
+};
+
+test("artifacts that are read at the same time have a limit, half of it for one tenant", async () => {
+  const missing = "missing";
+  const provider = {
+    open: (key) => Promise.resolve(key.name === missing ? undefined : new PassThrough()),
+  } as Partial<ArtifactProvider> as ArtifactProvider;
+  const clock = new SimClock();
+  const artifacts = new Artifacts({ provider, settings, randomBytes: () => {}, clock });
+  const open = (tenant: string, name = "a") => {
+    const url = "https://codeq.example/a?upload=0123456789abcdef";
+    const artifact = { name, url, sha256: "0".repeat(64) };
+    const of = { tenantId: tenant as TenantId, id: "0199" as TaskId };
+    return artifacts.open(of, artifact, { from: 0, to: 1 });
+  };
+  const ofTenant = limits.artifactDownloadsMax / 2;
+  const opened: unknown[] = [];
+  for (let n = 0; n < ofTenant; n++) {
+    assert.equal(await open("acme", missing), undefined);
+    opened.push(await open("acme"));
+  }
+  assert.ok(opened.every((each) => each instanceof PassThrough));
+  assert.equal(await open("acme"), "crowded");
+  assert.ok((await open("globex")) instanceof PassThrough);
+  const [first] = opened as PassThrough[];
+  first?.destroy();
+  await once(first as PassThrough, "close");
+  assert.ok((await open("acme")) instanceof PassThrough);
+});
+
 test("files inside of results wait for a slow store, and are refused when it takes too long", async () => {
   const clock = new SimClock();
   const gate = Promise.withResolvers<void>();
@@ -56,18 +94,7 @@ test("files inside of results wait for a slow store, and are refused when it tak
     return gate.promise;
   };
   const provider = { put, remove: async () => {} } as Partial<ArtifactProvider> as ArtifactProvider;
-  const settings = {
-    externalUrl: "",
-    tlsCertFile: "",
-    artifactBytesMax: 100,
-    artifactUploadsMax: 2,
-  };
-  const artifacts = new Artifacts({
-    provider,
-    settings,
-    randomBytes: () => {},
-    clock,
-  });
+  const artifacts = new Artifacts({ provider, settings, randomBytes: () => {}, clock });
   const file = (name: string) => ({ name, url: "", contentBase64: "aGk=", contentType: "" });
   const store = (tenant: string, ...names: string[]) =>
     artifacts.store({ tenantId: tenant as TenantId, id: "0199" as TaskId }, names.map(file));

@@ -94,6 +94,7 @@ export class Artifacts {
   readonly #unsettled: Set<string> = new Set();
   /** Uploads as streams, at the speed of their senders. */
   readonly #uploads: UploadSlots;
+  readonly #downloads: TenantShares = new TenantShares(limits.artifactDownloadsMax);
   /** Files inside results, which are in memory. */
   readonly #inline: UploadSlots;
 
@@ -157,9 +158,23 @@ export class Artifacts {
   }
 
   /** Undefined if the file does not exist. */
-  open(id: TaskId, artifact: Artifact, range: ByteRange): Promise<Readable | undefined> {
+  async open(
+    { tenantId, id }: { readonly tenantId: TenantId; readonly id: TaskId },
+    artifact: Artifact,
+    range: ByteRange,
+  ): Promise<Readable | "crowded" | undefined> {
     const key = artifactKey(id, artifact);
-    return key === undefined ? Promise.resolve(undefined) : this.#provider.open(key, range);
+    if (key === undefined) return undefined;
+    if (!this.#downloads.hasRoomFor(tenantId)) return "crowded";
+    this.#downloads.add(tenantId, 1);
+    const free = (): void => this.#downloads.add(tenantId, -1);
+    let content: Readable | undefined;
+    try {
+      content = await this.#provider.open(key, range);
+    } finally {
+      if (content === undefined) free();
+    }
+    return content?.once("close", free);
   }
 
   link(id: TaskId, artifact: Artifact): Promise<string | undefined> {

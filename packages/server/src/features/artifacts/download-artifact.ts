@@ -41,8 +41,11 @@ export const downloadArtifact = bindByHand(api.artifacts.downloadArtifact, {
     const part = partOf(asked, bytes);
     if (!part.ok) return part;
     const range = part.value ?? { from: 0, to: bytes - 1 };
-    const content = await artifacts.open(id, artifact, range);
+    const content = await artifacts.open({ tenantId, id }, artifact, range);
     if (content === undefined) return refusal("artifact_not_found");
+    if (content === "crowded") {
+      return refusal("overloaded", "too many artifacts are being downloaded; try again");
+    }
     return { ok: true, value: { artifact, content, range, isPart: part.value !== undefined } };
   },
 });

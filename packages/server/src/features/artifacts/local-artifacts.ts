@@ -4,7 +4,7 @@
  * directories that contain them are synced before they are announced.
  */
 import { createReadStream, existsSync, fsync } from "node:fs";
-import { type FileHandle, mkdir, open, readdir, rm, rmdir, stat } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, rm, rmdir, stat, statfs } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { promisify } from "node:util";
@@ -25,20 +25,30 @@ export async function openArtifactProvider(
   settings: Config,
   clock: Clock,
 ): Promise<ArtifactProvider> {
-  if (settings.artifactProvider === "local") return new LocalArtifacts(settings.localArtifactsDir);
+  if (settings.artifactProvider === "local") return new LocalArtifacts(settings);
   const { S3Artifacts } = await import("./s3-artifacts.ts");
   return new S3Artifacts(settings, clock);
 }
+
+/** After so many bytes of all uploads, the free space is looked at again. */
+const checkedBytes = 4 * 1024 * 1024;
 
 export class LocalArtifacts implements ArtifactProvider {
   /** The directory belongs to one server. */
   readonly collectAfterMs = 0;
   readonly #directory: string;
+  readonly #minFreeBytes: number;
   /** Undefined until it was checked. */
   #hasFiles: boolean | undefined;
+  /** What was written since the free space was looked at. */
+  #uncheckedBytes = Number.POSITIVE_INFINITY;
 
-  constructor(directory: string) {
-    this.#directory = join(resolve(directory), "results");
+  constructor({
+    localArtifactsDir,
+    minFreeDiskBytes,
+  }: Pick<Config, "localArtifactsDir" | "minFreeDiskBytes">) {
+    this.#directory = join(resolve(localArtifactsDir), "results");
+    this.#minFreeBytes = minFreeDiskBytes;
   }
 
   async put(key: ArtifactKey, content: AsyncIterable<Uint8Array>): Promise<void> {
@@ -47,13 +57,32 @@ export class LocalArtifacts implements ArtifactProvider {
     this.#hasFiles = true;
     try {
       await mkdir(ofUpload, { recursive: true, mode: 0o700 });
-      await writeSynced(join(ofUpload, key.name), content);
+      await writeSynced(join(ofUpload, key.name), this.#withinReserve(content));
       // A new name is durable when its directory is synced.
       for (const each of [ofUpload, ofTask, this.#directory]) await syncDirectory(each);
     } catch (error) {
       await rm(ofUpload, { recursive: true, force: true }).catch(() => {});
       throw faultOf(error);
     }
+  }
+
+  /** The room in which tasks can end on a full disk is not for files. */
+  async *#withinReserve(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const piece of content) {
+      this.#uncheckedBytes += piece.length;
+      if (this.#minFreeBytes > 0 && this.#uncheckedBytes >= checkedBytes) await this.#checkRoom();
+      yield piece;
+    }
+  }
+
+  async #checkRoom(): Promise<void> {
+    this.#uncheckedBytes = 0;
+    const { bavail, bsize } = await statfs(this.#directory);
+    const freeBytes = bavail * bsize;
+    if (freeBytes >= this.#minFreeBytes + checkedBytes) return;
+    this.#uncheckedBytes = Number.POSITIVE_INFINITY;
+    const text = `the disk is nearly full: ${freeBytes} bytes are free, and minFreeDiskBytes keeps ${this.#minFreeBytes}`;
+    throw new FaultError("disk_full", text);
   }
 
   async open(key: ArtifactKey, { from, to }: ByteRange): Promise<Readable | undefined> {

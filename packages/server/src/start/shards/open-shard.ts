@@ -89,7 +89,7 @@ export async function openShard(given: ShardParts): Promise<Shard> {
   const store = await openStore(parts);
   const events = new Events(metrics);
   const observers = new ChangeObservers({ events, feed, tracing: parts.tracing });
-  const artifacts = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
+  const artifacts = parts.artifacts ?? new LocalArtifacts(config);
   const broker = await openBroker(parts, { store, observers, events, artifacts });
   parts.onBroker?.(broker);
   collectBrokerMetrics(metrics, broker, clock);

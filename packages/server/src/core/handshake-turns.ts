@@ -4,7 +4,7 @@
  */
 import type { Socket } from "node:net";
 import type { Server } from "node:tls";
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "./clock.ts";
 
 const perTurn = 4;
 
