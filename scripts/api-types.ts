@@ -27,9 +27,10 @@ export function apiTypes(): string {
   const head =
     "/** Generated from packages/protocol/src/api by `npm run gen`; edit that instead. */\n";
   const types = exported.map(([name, each]) => {
-    const base = baseOf(each);
-    const above = base === undefined ? "" : ` extends ${base.name}`;
-    return `/** ${each.about} */\nexport interface ${name}${above} ${literalOf(each, "", base)}\n`;
+    const bases = basesOf(each);
+    const above = bases.map((base) => base.name).join(", ");
+    const head = `export interface ${name}${above && ` extends ${above}`}`;
+    return `/** ${each.about} */\n${head} ${literalOf(each, "", bases)}\n`;
   });
   return [head, ...types].join("\n");
 }
@@ -61,28 +62,36 @@ function typeOf(shape: Shape, indent: string): string {
     case "either":
       return shape.of.map((each) => typeOf(each, indent)).join(" | ");
     case "object": {
-      const base = baseOf(shape);
-      const own = literalOf(shape, indent, base);
-      return base === undefined ? own : `${base.name} & ${own}`;
+      const bases = basesOf(shape);
+      const own = literalOf(shape, indent, bases);
+      const parts = own === noMembers(indent) ? [] : [own];
+      return [...bases.map(({ name }) => name), ...parts].join(" & ");
     }
   }
 }
 
-/** An exported type whose fields are all in the object, if there is one; the one with the most fields. */
-function baseOf(shape: ObjectShape): Base | undefined {
+/** Exported types whose fields are all in the object and in no other of these types; the largest first. */
+function basesOf(shape: ObjectShape): readonly Base[] {
   const isPart = (fields: Fields) =>
     Object.entries(fields).every(([field, each]) => shape.fields[field] === each);
   const sizeOf = (fields: Fields) => Object.keys(fields).length;
-  return exported
+  const parts = exported
     .map(([name, { fields }]): Base => ({ name, fields }))
     .filter(({ fields }) => sizeOf(fields) < sizeOf(shape.fields) && isPart(fields))
-    .sort((one, other) => sizeOf(other.fields) - sizeOf(one.fields))
-    .at(0);
+    .sort((one, other) => sizeOf(other.fields) - sizeOf(one.fields));
+  const bases: Base[] = [];
+  for (const part of parts) {
+    const isNew = (field: string) => !bases.some(({ fields }) => field in fields);
+    if (Object.keys(part.fields).every(isNew)) bases.push(part);
+  }
+  return bases;
 }
 
-function literalOf({ fields }: ObjectShape, indent: string, base?: Base): string {
+function literalOf({ fields }: ObjectShape, indent: string, bases: readonly Base[]): string {
   const inner = `${indent}  `;
-  const own = Object.entries(fields).filter(([field]) => base?.fields[field] === undefined);
+  const own = Object.entries(fields).filter(
+    ([field]) => !bases.some((base) => field in base.fields),
+  );
   const members = own.map(([field, shape]) => {
     const comment =
       shape.about === "" || nameOf(shape) !== undefined ? "" : `${inner}/** ${shape.about} */\n`;
@@ -91,4 +100,8 @@ function literalOf({ fields }: ObjectShape, indent: string, base?: Base): string
     return `${comment}${inner}readonly ${field}${mayMiss ? `?: ${type} | undefined` : `: ${type}`};\n`;
   });
   return `{\n${members.join("")}${indent}}`;
+}
+
+function noMembers(indent: string): string {
+  return `{\n${indent}}`;
 }

@@ -408,13 +408,11 @@ export interface CreatedWebhookSecret extends WebhookSecret {
   readonly secret: string;
 }
 
-/** A task as its producer sees it. */
-export interface RunStatus {
+/** What every answer about a task has. */
+export interface TaskState {
   readonly id: string;
   /** The name of the work. */
   readonly command: string;
-  /** The payload as JSON text. */
-  readonly payload: string;
   /** 0 if missing. */
   readonly priority?: number | undefined;
   readonly webhook?: string | undefined;
@@ -425,7 +423,7 @@ export interface RunStatus {
   readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "HELD_SET" | "INPROG_SET" | "DLQ_SET" | "NONE";
   /** When the task becomes ready; only while it is delayed. */
   readonly runAt?: string | undefined;
-  /** The worker that has the task. */
+  /** The worker that has the task; for administrators also the one that finished it. */
   readonly workerId?: string | undefined;
   /** When the lease ends, unless the worker extends it. */
   readonly leaseUntil?: string | undefined;
@@ -482,21 +480,6 @@ export interface RunStatus {
     readonly failed: number;
     readonly cancelled: number;
   } | undefined;
-  /** The last 20 attempts and the one under way, the oldest first. */
-  readonly attemptHistory?: readonly TaskAttempt[] | undefined;
-  /** How many there were before. */
-  readonly attemptsOmitted?: number | undefined;
-  /** How far the work has come, as its worker last said. */
-  readonly progress?: {
-    readonly percent: number;
-    readonly text: string;
-    readonly at: string;
-  } | undefined;
-  /** What its workers wrote, the last lines. */
-  readonly logs?: readonly {
-    readonly at: string;
-    readonly text: string;
-  }[] | undefined;
 }
 
 /** An attempt of a task: one worker, one lease. */
@@ -516,80 +499,35 @@ export interface TaskAttempt {
   readonly delaySeconds?: number | undefined;
 }
 
+/** What happened to a task so far. */
+export interface TaskHistory {
+  /** The last 20 attempts and the one under way, the oldest first. */
+  readonly attemptHistory?: readonly TaskAttempt[] | undefined;
+  /** How many there were before. */
+  readonly attemptsOmitted?: number | undefined;
+  /** How far the work has come, as its worker last said. */
+  readonly progress?: {
+    readonly percent: number;
+    readonly text: string;
+    readonly at: string;
+  } | undefined;
+  /** What its workers wrote, the last lines. */
+  readonly logs?: readonly {
+    readonly at: string;
+    readonly text: string;
+  }[] | undefined;
+}
+
+/** A task as its producer sees it. */
+export interface RunStatus extends TaskState, TaskHistory {
+  /** The payload as JSON text. */
+  readonly payload: string;
+}
+
 /** A task of the tenant, of any producer. */
-export interface AdminTask {
-  readonly id: string;
-  /** The name of the work. */
-  readonly command: string;
+export interface AdminTask extends TaskState {
   /** The payload as JSON text; lists leave out a long one. */
   readonly payload?: string | undefined;
-  /** 0 if missing. */
-  readonly priority?: number | undefined;
-  readonly webhook?: string | undefined;
-  readonly traceParent?: string | undefined;
-  readonly traceState?: string | undefined;
-  /** `PENDING` waits, `IN_PROGRESS` is at a worker, `COMPLETED` and `FAILED` have ended. */
-  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
-  readonly lastKnownLocation: "PENDING_LIST" | "DELAYED_ZSET" | "HELD_SET" | "INPROG_SET" | "DLQ_SET" | "NONE";
-  /** When the task becomes ready; only while it is delayed. */
-  readonly runAt?: string | undefined;
-  /** The worker that has the task, or that finished it. */
-  readonly workerId?: string | undefined;
-  /** When the lease ends, unless the worker extends it. */
-  readonly leaseUntil?: string | undefined;
-  /** Attempts that came back; 0 if missing. */
-  readonly attempts?: number | undefined;
-  /** Attempts before the task becomes a dead letter. */
-  readonly maxAttempts: number;
-  /** The last failure. */
-  readonly error?: string | undefined;
-  /** A name for the result, once the task has ended; `GET /tasks/:id/result` reads the result. It is not a key of the store. */
-  readonly resultKey?: string | undefined;
-  readonly tenantId?: string | undefined;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  /** The fencing token of this attempt. */
-  readonly leaseToken?: number | undefined;
-  /** The task that was replayed as this task. */
-  readonly replayOf?: string | undefined;
-  /** The last task that this task was replayed as. */
-  readonly replayedAs?: string | undefined;
-  /** How often the task was replayed. */
-  readonly replays?: number | undefined;
-  /** The tags of the task. */
-  readonly tags?: readonly string[] | undefined;
-  /** How long an attempt may take. */
-  readonly timeoutSeconds?: number | undefined;
-  /** How long the task may wait for a worker once it may be claimed. */
-  readonly ttlSeconds?: number | undefined;
-  /** When the task fails unless a worker has begun it. */
-  readonly startBy?: string | undefined;
-  /** The schedule that created the task. */
-  readonly scheduleId?: string | undefined;
-  /** There is one task at a time with this key in the queue. */
-  readonly uniqueKey?: string | undefined;
-  /** The lane of the task in its queue. */
-  readonly lane?: string | undefined;
-  /** Units of rates and fair shares that the task takes; 1 if missing. */
-  readonly cost?: number | undefined;
-  /** How often a later request with the unique key has changed the task. */
-  readonly replaced?: number | undefined;
-  /** When the first of the requests came. */
-  readonly replacedSince?: string | undefined;
-  /** The task waits for the end of the task with its unique key. */
-  readonly waitsForKey?: true | undefined;
-  /** The nominal instant that the task was created for. */
-  readonly scheduledFor?: string | undefined;
-  /** The batch that the task belongs to. */
-  readonly batchId?: string | undefined;
-  /** The task is the callback of the batch. */
-  readonly isBatchCallback?: true | undefined;
-  /** How the members ended; only of a callback that was released. */
-  readonly batchEnded?: {
-    readonly succeeded: number;
-    readonly failed: number;
-    readonly cancelled: number;
-  } | undefined;
   /** Where the task is; `failed`: it ended without being a dead letter. */
   readonly place: "ready" | "delayed" | "held" | "leased" | "dead" | "failed" | "cancelled" | "done";
   /** The payload is too long for a list; get the task to see it. */
@@ -616,23 +554,7 @@ export interface AdminResult {
 
 /** A task with its payload and, once it has ended, its result. */
 export interface InspectedTask {
-  readonly task: AdminTask & {
-    /** The last 20 attempts and the one under way, the oldest first. */
-    readonly attemptHistory?: readonly TaskAttempt[] | undefined;
-    /** How many there were before. */
-    readonly attemptsOmitted?: number | undefined;
-    /** How far the work has come, as its worker last said. */
-    readonly progress?: {
-      readonly percent: number;
-      readonly text: string;
-      readonly at: string;
-    } | undefined;
-    /** What its workers wrote, the last lines. */
-    readonly logs?: readonly {
-      readonly at: string;
-      readonly text: string;
-    }[] | undefined;
-  };
+  readonly task: AdminTask & TaskHistory;
   readonly result?: AdminResult | undefined;
 }
 

@@ -35,7 +35,10 @@ const taskFields = {
     oneOf: ["PENDING_LIST", "DELAYED_ZSET", "HELD_SET", "INPROG_SET", "DLQ_SET", "NONE"],
   }),
   runAt: instant("When the task becomes ready; only while it is delayed.", isOptional),
-  workerId: text("The worker that has the task.", isOptional),
+  workerId: text(
+    "The worker that has the task; for administrators also the one that finished it.",
+    isOptional,
+  ),
   leaseUntil: instant("When the lease ends, unless the worker extends it.", isOptional),
   attempts: whole("Attempts that came back; 0 if missing.", positive),
   maxAttempts: whole("Attempts before the task becomes a dead letter.", { min: 1 }),
@@ -122,6 +125,12 @@ const history = {
   ),
 };
 
+export const TaskHistory = object(history, { about: "What happened to a task so far." });
+export const TaskState = object(
+  { ...head, ...taskFields },
+  { about: "What every answer about a task has." },
+);
+
 export const Task = object({ ...head, payload, ...taskFields }, { name: "Task" });
 export const TaskWithHistory = object(
   { ...Task.fields, ...history },
@@ -132,7 +141,6 @@ const listed = {
   ...head,
   payload: like(payload, "The payload as JSON text; lists leave out a long one.", isOptional),
   ...taskFields,
-  workerId: text("The worker that has the task, or that finished it.", isOptional),
   place: text("Where the task is; `failed`: it ended without being a dead letter.", {
     oneOf: taskPlaces,
   }),
