@@ -1,7 +1,6 @@
 export { create, type DecodedOp, type Op, opKinds, put, remove } from "./batch-codec.ts";
 export type { Disk, DiskDone, DiskFile } from "./disk/disk.ts";
-export { NodeDisk } from "./disk/node-disk.ts";
-export { ReadOnlyDisk } from "./disk/read-only-disk.ts";
+export { NodeDisk, ReadOnlyDisk } from "./disk/node-disk.ts";
 export { Engine } from "./engine.ts";
 export type {
   EngineClock,

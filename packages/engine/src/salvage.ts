@@ -8,7 +8,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { type DecodedOp, decodeBody } from "./batch-codec.ts";
-import { ReadOnlyDisk } from "./disk/read-only-disk.ts";
+import { ReadOnlyDisk } from "./disk/node-disk.ts";
 import type { FaultError } from "./fault.ts";
 import { positionKey } from "./flusher.ts";
 import { sealedEnd } from "./kv/checked-value.ts";

@@ -8,7 +8,28 @@
 import * as fs from "node:fs";
 import { mkdir, open as openHandle, readdir, rename, rm, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import type { Disk, DiskDone, DiskFile } from "./disk.ts";
+import type { Disk, DiskDone, DiskFile, ReadableDisk, ReadableFile } from "./disk.ts";
+
+/** A directory that is only read: files are opened for reading, and nothing is created. */
+export class ReadOnlyDisk implements ReadableDisk {
+  readonly directory: string;
+
+  constructor(directory: string) {
+    this.directory = directory;
+  }
+
+  open(name: string): Promise<ReadableFile> {
+    return opened(join(this.directory, name), fs.constants.O_RDONLY);
+  }
+
+  async list(): Promise<string[]> {
+    const entries = await readdir(this.directory, { withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => entry.name)
+      .sort();
+  }
+}
 
 export class NodeDisk implements Disk {
   readonly directory: string;
@@ -25,20 +46,11 @@ export class NodeDisk implements Disk {
 
   open(name: string, options: { readonly create?: boolean } = {}): Promise<DiskFile> {
     const flags = fs.constants.O_RDWR | (options.create === true ? fs.constants.O_CREAT : 0);
-    return new Promise((resolve, reject) => {
-      fs.open(join(this.directory, name), flags, 0o640, (error, fd) => {
-        if (error) reject(error);
-        else resolve(new NodeFile(fd));
-      });
-    });
+    return opened(join(this.directory, name), flags);
   }
 
-  async list(): Promise<string[]> {
-    const entries = await readdir(this.directory, { withFileTypes: true });
-    return entries
-      .filter((entry) => entry.isFile())
-      .map((entry) => entry.name)
-      .sort();
+  list(): Promise<string[]> {
+    return new ReadOnlyDisk(this.directory).list();
   }
 
   rename(from: string, to: string): Promise<void> {
@@ -62,6 +74,15 @@ export class NodeDisk implements Disk {
     const { bavail, bsize } = await statfs(this.directory);
     return bavail * bsize;
   }
+}
+
+function opened(path: string, flags: number): Promise<NodeFile> {
+  return new Promise((resolve, reject) => {
+    fs.open(path, flags, 0o640, (error, fd) => {
+      if (error) reject(error);
+      else resolve(new NodeFile(fd));
+    });
+  });
 }
 
 /**
