@@ -124,6 +124,7 @@ export class LaneWatch {
       wrong = orderProblem(known, before) ?? (this.ignoresTimes ? undefined : spend(known, after));
       known.turns.set(task.id, seqOf(before));
     }
+    if (because === "released") giveBack(known, task);
     if (because === "held") {
       const turn = known.turns.get(task.id) ?? seqOf(task);
       if (seqOf(task) !== turn) wrong = `${task.id} lost its turn in the lane ${laneOf(task)}`;
@@ -200,14 +201,25 @@ function seqOf({ place }: Task): number {
   return place.in === "ready" ? place.seq : 0;
 }
 
+/** No worker has seen the task, so its units are not spent. */
+function giveBack(known: Known, task: Task): void {
+  known.level = Math.min(rate.burst, refill(known, task.updatedMs) + costOf(task));
+}
+
+/** The units that there are by now. */
+function refill(known: Known, nowMs: number): number {
+  const passedMs = Math.max(0, nowMs + slackMs - known.atMs);
+  known.level = Math.min(rate.burst, known.level + (passedMs * rate.units) / 1000);
+  known.atMs = Math.max(nowMs, known.atMs);
+  return known.level;
+}
+
 function spend(known: Known, task: Task): string | undefined {
   const nowMs = task.updatedMs;
   if (nowMs + slackMs < known.heldMs) return `lane ${laneOf(task)} was claimed from while held`;
   if (laneOf(task) === quick) return undefined;
-  const passedMs = Math.max(0, nowMs + slackMs - known.atMs);
-  const level = Math.min(rate.burst, known.level + (passedMs * rate.units) / 1000);
+  const level = refill(known, nowMs);
   known.level = level - costOf(task);
-  known.atMs = Math.max(nowMs, known.atMs);
   if (known.level >= 0) return undefined;
   return `lane ${laneOf(task)} spent ${costOf(task)} of ${level.toFixed(2)} units`;
 }

@@ -5,6 +5,7 @@
 import { parseArgs } from "node:util";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import { clusterStepsDefault, simulateCluster } from "./cluster-run.ts";
+import { runLanes } from "./lanes-run.ts";
 import { shardedStepsDefault, simulateShards } from "./sharded-run.ts";
 import { type SimulationOutcome, simulate, stepsDefault } from "./simulation.ts";
 
@@ -16,6 +17,7 @@ const usage = `npm run sim -- [options]
   --mode M          fsync, interval or os (drawn from the seed unless given)
   --shards          a router over 1, 2, 3 or 8 shards instead of a whole server
   --cluster         three nodes that share a log instead of a whole server
+  --lanes           tasks with lanes: with --shards and --cluster in these, otherwise in one broker
   --trace           print everything that happens
   --help            this text
 Ends with 1 when a promise is broken.`;
@@ -29,14 +31,19 @@ const { values } = parseArgs({
     mode: { type: "string" },
     shards: { type: "boolean" },
     cluster: { type: "boolean" },
+    lanes: { type: "boolean" },
     trace: { type: "boolean" },
     help: { type: "boolean" },
   },
 });
 
+const hasLanes = values.lanes === true;
+const ofLanes = hasLanes ? " --lanes" : "";
+
 if (values.help === true) console.log(usage);
 else if (values.cluster === true) process.exitCode = await runCluster();
-else process.exitCode = values.shards === true ? await runShards() : await main();
+else if (values.shards === true) process.exitCode = await runShards();
+else process.exitCode = hasLanes ? await runOneBroker() : await main();
 
 /** In seconds. */
 function elapsed(): number {
@@ -78,11 +85,25 @@ async function main(): Promise<number> {
   return totals.failed === 0 ? 0 : 1;
 }
 
+async function runOneBroker(): Promise<number> {
+  const totals = { seeds: 0, failed: 0 };
+  for (const seed of seedsToRun()) {
+    const finding = await runLanes(`lanes-${seed}`);
+    totals.seeds += 1;
+    if (finding === undefined) continue;
+    totals.failed += 1;
+    console.log(`seed ${seed}: ${finding}`);
+    console.log(`  replay with: npm run sim -- --lanes --seed ${seed}`);
+  }
+  console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
+  return totals.failed === 0 ? 0 : 1;
+}
+
 async function runShards(): Promise<number> {
   const totals = { seeds: 0, acknowledged: 0, claimed: 0, crashes: 0, failed: 0 };
   for (const seed of seedsToRun()) {
     const steps = number(values.steps) ?? shardedStepsDefault;
-    const outcome = await simulateShards({ seed, steps });
+    const outcome = await simulateShards({ seed, steps, hasLanes });
     totals.seeds += 1;
     totals.acknowledged += outcome.acknowledged;
     totals.claimed += outcome.claimed;
@@ -90,7 +111,7 @@ async function runShards(): Promise<number> {
     if (outcome.finding === undefined) continue;
     totals.failed += 1;
     console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
-    console.log(`  replay with: npm run sim -- --shards --seed ${seed}`);
+    console.log(`  replay with: npm run sim -- --shards${ofLanes} --seed ${seed}`);
   }
   console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
   return totals.failed === 0 ? 0 : 1;
@@ -109,7 +130,7 @@ async function runCluster(): Promise<number> {
   };
   for (const seed of seedsToRun()) {
     const steps = number(values.steps) ?? clusterStepsDefault;
-    const outcome = await simulateCluster({ seed, steps });
+    const outcome = await simulateCluster({ seed, steps, hasLanes });
     totals.seeds += 1;
     totals.acknowledged += outcome.acknowledged;
     totals.claimed += outcome.claimed;
@@ -120,7 +141,7 @@ async function runCluster(): Promise<number> {
     if (outcome.finding === undefined) continue;
     totals.failed += 1;
     console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
-    console.log(`  replay with: npm run sim -- --cluster --seed ${seed}`);
+    console.log(`  replay with: npm run sim -- --cluster${ofLanes} --seed ${seed}`);
   }
   console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
   return totals.failed === 0 ? 0 : 1;
