@@ -66,7 +66,7 @@ export interface TopicPolicy {
   readonly deadLetterTopicRef?: string | undefined;
   /** Seconds that finished tasks are kept; 0 for what the server says. */
   readonly retentionSeconds?: number | undefined;
-  /** How many tasks may be leased; 0 for any number. */
+  /** How many tasks may be leased; 0 for any number. Exact on one server, and in a cluster with the placement `one`. */
   readonly maxConsumers?: number | undefined;
   readonly rate?: Rate | undefined;
   readonly lanes?: LanesPolicy | undefined;
@@ -758,7 +758,7 @@ export interface TaskExplanation {
   readonly ahead?: {
     /** Ready tasks of its queue with a higher priority. */
     readonly higher: number;
-    /** Those of its priority that are ready for longer. */
+    /** Those of its priority that come first: ready for longer or, where the queue has lanes, before its turn. */
     readonly older: number;
     /** There are at least so many; no more were looked at. */
     readonly isAtLeast: boolean;

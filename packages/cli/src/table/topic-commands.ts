@@ -34,12 +34,15 @@ export const topicCommands: readonly CommandRow[] = commandsOf(
           name: "max-consumers",
           sets: "maxConsumers",
           value: "number",
-          about: "How many tasks may be with workers at a time; default: any number.",
+          about:
+            "How many tasks may be with workers at a time; default: any number. Exact in a cluster with --placement one.",
         },
         {
           name: "rate",
           value: "rate",
-          about: "Units that all tasks of the queue may spend, such as 100/1m; empty for any rate.",
+          about:
+            "Units that all tasks of the queue may spend, such as 100/1m; empty for any rate. Applies in each shard, " +
+            "unless with --placement one.",
         },
         {
           name: "lane-concurrency",

@@ -37,10 +37,10 @@ export const TopicPolicy = object(
       ...range(0, limits.topicRetentionSecondsMax),
       none: 0,
     }),
-    maxConsumers: whole("How many tasks may be leased; 0 for any number.", {
-      ...range(0, limits.topicConsumersMax),
-      none: 0,
-    }),
+    maxConsumers: whole(
+      "How many tasks may be leased; 0 for any number. Exact on one server, and in a cluster with the placement `one`.",
+      { ...range(0, limits.topicConsumersMax), none: 0 },
+    ),
     rate: like(Rate, "How fast tasks may be claimed, in each shard that has tasks of the queue.", {
       isOptional: true,
     }),

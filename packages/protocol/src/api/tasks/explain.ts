@@ -59,7 +59,9 @@ export const TaskExplanation = object(
     ahead: object(
       {
         higher: count("Ready tasks of its queue with a higher priority."),
-        older: count("Those of its priority that are ready for longer."),
+        older: count(
+          "Those of its priority that come first: ready for longer or, where the queue has lanes, before its turn.",
+        ),
         isAtLeast: flag("There are at least so many; no more were looked at."),
         isEstimate: only(
           true,

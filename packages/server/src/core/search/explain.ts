@@ -5,7 +5,7 @@
 import { hasLapsed, laneOf, queueOf, type Task } from "@codeq/queue";
 import type { Batches } from "../broker/batches.ts";
 import type { Claims } from "../broker/claims/claims.ts";
-import type { Queues } from "../broker/queues/queue-state.ts";
+import type { QueueState, Queues } from "../broker/queues/queue-state.ts";
 import type { Clock } from "../clock.ts";
 import { type Flow, minuteMs } from "../series/flow.ts";
 import type { QueueName, Store } from "../store/store.ts";
@@ -71,22 +71,34 @@ function obstacleOf({ claims, queues }: ExplainParts, task: Task): Obstacle | un
 }
 
 async function aheadOf({ store, queues }: ExplainParts, task: Task): Promise<Ahead | undefined> {
-  const { tenantId, priority, place, command } = task;
-  const name = queueOf(command);
-  const queue = queues.find(tenantId, name);
-  if (place.in !== "ready" || queue === undefined) return undefined;
+  const queue = queues.find(task.tenantId, queueOf(task.command));
+  if (task.place.in !== "ready" || queue === undefined) return undefined;
+  const own = await aheadInLane({ store, queue }, task, task.place.seq);
+  if (queue.lanes === undefined) return own;
+  const { turns, isAtLeast } = queue.lanes.turnsBefore(task, own.older);
+  return { ...own, older: own.older + turns, isAtLeast: own.isAtLeast || isAtLeast };
+}
+
+/** Without the tasks of other lanes. */
+async function aheadInLane(
+  { store, queue }: { readonly store: Store; readonly queue: QueueState },
+  task: Task,
+  seq: number,
+): Promise<Ahead> {
+  const { tenantId, priority } = task;
+  const { name } = queue;
   const higher = sum(queue.counts.ready.slice(priority + 1));
   const lane = laneOf(task);
   if (lane !== "") {
     const window = queue.lanes?.windowOf(lane, priority);
-    const { count = 0, knownTo = 0 } = window?.aheadOf(place.seq) ?? {};
-    const isAtLeast = place.seq > knownTo;
+    const { count = 0, knownTo = 0 } = window?.aheadOf(seq) ?? {};
+    const isAtLeast = seq > knownTo;
     return { higher, older: count, isAtLeast };
   }
-  const { count, knownTo } = queue.window(priority).aheadOf(place.seq);
-  if (place.seq <= knownTo) return { higher, older: count, isAtLeast: false };
+  const { count, knownTo } = queue.window(priority).aheadOf(seq);
+  if (seq <= knownTo) return { higher, older: count, isAtLeast: false };
   const found = await store.readyAfter({ name, tenantId, priority }, knownTo, scannedMax);
-  const older = found.filter(({ number }) => number < place.seq).length;
+  const older = found.filter(({ number }) => number < seq).length;
   return { higher, older: count + older, isAtLeast: older === scannedMax };
 }
 

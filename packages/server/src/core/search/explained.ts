@@ -52,7 +52,7 @@ export interface LaneLook {
 export interface Ahead {
   /** Ready tasks of the same queue with a higher priority. */
   readonly higher: number;
-  /** Tasks of the same priority that have been ready for longer. */
+  /** Tasks of the same priority that come first: ready for longer or, where the queue has lanes, before its turn. */
   readonly older: number;
   /** There are at least so many older tasks; no more were looked at. */
   readonly isAtLeast: boolean;

@@ -6,6 +6,9 @@ import { endTag, startTag } from "@codeq/queue";
 import { IndexedHeap } from "../../indexed-heap.ts";
 import type { LaneWindow } from "./lane-window.ts";
 
+/** Lanes that an explanation looks at. */
+const lookedMax = 10_000;
+
 export class FairOrder {
   readonly #windows: IndexedHeap<LaneWindow> = new IndexedHeap();
   #presentTag = 0;
@@ -31,6 +34,24 @@ export class FairOrder {
     const window = this.#windows.peek();
     if (window === undefined || !hasPlain) return window;
     return this.#plainStart <= window.dueMs ? undefined : window;
+  }
+
+  /**
+   * About how many tasks of other lanes have their turn before the task that is behind so many of its own window, or of
+   * the tasks without a lane. Looks at the first lanes only.
+   */
+  turnsBefore(
+    own: LaneWindow | undefined,
+    { older, plain }: { readonly older: number; readonly plain: number },
+  ): { readonly turns: number; readonly isAtLeast: boolean } {
+    const windows = this.#windows.values();
+    const start = own === undefined ? this.#plainStart : own.dueMs;
+    const tag = start + older * (own === undefined ? 1 : stepOf(own));
+    let turns = own === undefined ? 0 : turnsUpTo(tag - this.#plainStart, 1, plain);
+    for (const window of windows.slice(0, lookedMax)) {
+      if (window !== own) turns += turnsUpTo(tag - window.dueMs, stepOf(window), window.ready);
+    }
+    return { turns, isAtLeast: windows.length > lookedMax };
   }
 
   /** Windows whose next tasks have to be read, the one whose turn it is first. */
@@ -72,4 +93,13 @@ export class FairOrder {
     this.#presentTag = 0;
     this.#plainEndTag = 0;
   }
+}
+
+/** How far a task moves its lane, about: tasks behind the next one may have other costs. */
+function stepOf({ headCost, lane }: LaneWindow): number {
+  return headCost / lane.policy.weight;
+}
+
+function turnsUpTo(distance: number, step: number, ready: number): number {
+  return distance <= 0 ? 0 : Math.min(ready, Math.ceil(distance / step));
 }

@@ -1,7 +1,7 @@
 /** Lanes through a broker: limits, rates, shares and order, and what is left of them after a restart. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Task } from "@codeq/queue";
+import type { Task, TaskId } from "@codeq/queue";
 import { settle } from "../../../../../simulated/src/index.ts";
 import {
   acme,
@@ -205,6 +205,28 @@ test("an explanation names the moment for which the queue of a task waits", asyn
   const cheap = await enqueue(broker, { lane: "b" });
   const explained = await broker.explain({ tenantId: acme, id: cheap.id });
   assert.equal(explained?.obstacle?.rule, "topic_rate");
+});
+
+test("an explanation says about how many tasks of all lanes come before a task", async () => {
+  const { broker } = await setup();
+  await broker.setLane({ ...of, lane: "d" }, { ...noLaneLimits, weight: 3 });
+  const lanes = ["a", "b", "c", "d", ""];
+  const ids: TaskId[] = [];
+  for (const [at, count] of [30, 5, 9, 12, 7].entries()) {
+    for (let n = 0; n < count; n++) ids.push((await enqueue(broker, { lane: lanes[at] })).id);
+  }
+  const begun = new Set(await claimIds(broker, { count: 7 }));
+  const told = new Map<TaskId, number>();
+  for (const id of ids) {
+    const { ahead } = (await broker.explain({ tenantId: acme, id })) ?? {};
+    if (ahead !== undefined) told.set(id, ahead.higher + ahead.older);
+  }
+  assert.equal(told.size, ids.length - begun.size);
+  const order = await claimIds(broker, { count: 100 });
+  for (const [place, id] of order.entries()) {
+    const about = told.get(id) ?? Number.NaN;
+    assert.ok(Math.abs(about - place) <= lanes.length, `${about} were to come first, ${place} did`);
+  }
 });
 
 test("units that a lane has spent count by the rate that it gets", async () => {

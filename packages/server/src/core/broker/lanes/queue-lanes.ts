@@ -257,6 +257,15 @@ export class QueueLanes {
     return this.#orders[priority]?.next(this.queue.plainReady(priority) > 0);
   }
 
+  /** About how many tasks of other lanes come before a task that is behind so many of its own lane. */
+  turnsBefore({ priority, ...task }: Task, older: number): ReturnType<FairOrder["turnsBefore"]> {
+    const own = this.windowOf(laneOf(task), priority);
+    const isOffered = own === undefined || own.lane.offered === own;
+    if (!isOffered) return { turns: 0, isAtLeast: false };
+    const plain = this.queue.plainReady(priority);
+    return this.#order(priority).turnsBefore(own, { older, plain });
+  }
+
   unread(priority: number, max: number): readonly LaneWindow[] {
     return this.#order(priority).unread(max);
   }
