@@ -13,6 +13,7 @@ const (
 	noteCharsMax = 200
 	lineCharsMax = 500
 	logsMax      = 50
+	unitsMax     = 1_000_000_000
 )
 
 // Attempt is what a handler knows of its task, and how it can tell about its work.
@@ -24,6 +25,10 @@ type Attempt struct {
 	MaxAttempts int
 	Priority    int
 	Tags        []string
+	// Empty for none.
+	Lane string
+	// How many units of rates the task was enqueued with.
+	Cost int
 	// Grows with every attempt of the task, so that other systems can refuse an older one.
 	FencingToken uint64
 	CreatedAt    time.Time
@@ -35,6 +40,7 @@ type Attempt struct {
 	mutex    sync.Mutex
 	progress *workerpb.Progress
 	logs     []string
+	used     *workerpb.Units
 }
 
 type attemptKey struct{}
@@ -63,6 +69,21 @@ func (a *Attempt) Log(line string) {
 	}
 }
 
+// Used says how many units of the rate the attempt really took, such as the tokens of a language model. The server
+// corrects the rate of the lane by the difference to the cost when the attempt ends. The last call counts. Units
+// below 0 count as 0, and above 1,000,000,000 as that many.
+func (a *Attempt) Used(units int) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.used = &workerpb.Units{Count: int32(max(0, min(units, unitsMax)))}
+}
+
+func (a *Attempt) takenUnits() *workerpb.Units {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.used
+}
+
 func (a *Attempt) hasNews() bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -80,7 +101,7 @@ func (a *Attempt) takeNews() (*workerpb.Progress, []string) {
 func newAttempt(task *workerpb.Task) *Attempt {
 	return &Attempt{
 		ID: task.Id, Task: task.Command, Number: int(task.Attempts) + 1, MaxAttempts: int(task.MaxAttempts),
-		Priority: int(task.Priority), Tags: task.Tags, FencingToken: task.LeaseToken,
+		Priority: int(task.Priority), Tags: task.Tags, Lane: task.Lane, Cost: int(max(task.Cost, 1)), FencingToken: task.LeaseToken,
 		CreatedAt: task.CreatedAt.AsTime(), Payload: task.Payload,
 		Trace: TraceContext{Parent: task.TraceParent, State: task.TraceState},
 	}

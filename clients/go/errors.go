@@ -65,25 +65,38 @@ type delayedError struct {
 func (e *delayedError) Error() string { return e.cause.Error() }
 func (e *delayedError) Unwrap() error { return e.cause }
 
+type heldError struct {
+	cause error
+	hold  time.Duration
+}
+
+func (e *heldError) Error() string { return e.cause.Error() }
+func (e *heldError) Unwrap() error { return e.cause }
+
 // RetryIn marks an error of a handler with the delay before the next attempt, to the millisecond. It counts as
 // an attempt.
 func RetryIn(delay time.Duration, err error) error { return &delayedError{err, delay} }
 
 // RateLimited marks an error with the pause that another system asks for: the value of a Retry-After header,
-// which is seconds or a date. A value that is neither leaves the delay to the retry policy.
+// which is seconds or a date. The lane of the task is held for so long; a task without a lane waits by itself. The
+// task keeps its turn, and no attempt is counted, up to 100 times in a row. A value that is neither leaves the
+// delay to the retry policy.
 func RateLimited(retryAfter string, err error) error {
 	text := strings.TrimSpace(retryAfter)
 	if seconds, bad := strconv.Atoi(text); bad == nil && seconds >= 0 {
-		return RetryIn(time.Duration(min(seconds, delaySecondsMax))*time.Second, err)
+		return &heldError{err, time.Duration(min(seconds, holdSecondsMax)) * time.Second}
 	}
 	if at, bad := http.ParseTime(text); bad == nil {
-		return RetryIn(time.Until(at), err)
+		return &heldError{err, time.Until(at)}
 	}
 	return err
 }
 
 // The longest delay that the server takes.
 const delaySecondsMax = 316_224_000
+
+// The longest time for which a lane is held.
+const holdSecondsMax = 86_400
 
 // Codes after which the same call may succeed later.
 var retryable = map[string]bool{

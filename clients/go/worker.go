@@ -301,6 +301,8 @@ type outcome struct {
 	text    string
 	stack   string
 	delayMs uint64
+	// For how long the lane of the task is held.
+	holdSeconds int32
 }
 
 func outcomeOf(err error, handler Handler, attempt int) outcome {
@@ -310,6 +312,9 @@ func outcomeOf(err error, handler Handler, attempt int) outcome {
 	}
 	if delayed := (*delayedError)(nil); errors.As(err, &delayed) {
 		return outcome{kind: Retry, text: text, delayMs: delayMs(delayed.delay)}
+	}
+	if held := (*heldError)(nil); errors.As(err, &held) {
+		return outcome{kind: Retry, text: text, holdSeconds: max(1, min(wholeSeconds(max(0, held.hold)), holdSecondsMax))}
 	}
 	if handler.options.RetryDelay != nil {
 		return outcome{kind: Retry, text: text, stack: stack, delayMs: delayMs(handler.options.RetryDelay(attempt, err))}

@@ -522,7 +522,10 @@ func (c *workerCore) sendOutcomes() {
 		id, token := task.key.taskID, task.key.token
 		switch how.kind {
 		case Retry:
-			nack := &workerpb.Nack{TaskId: id, LeaseToken: token, DelayMs: how.delayMs, Reason: how.text, Stack: how.stack}
+			nack := &workerpb.Nack{
+				TaskId: id, LeaseToken: token, DelayMs: how.delayMs, Reason: how.text, Stack: how.stack,
+				HoldSeconds: how.holdSeconds, Used: task.attempt.takenUnits(),
+			}
 			c.connection.send(&workerpb.WorkerEvent{Event: &workerpb.WorkerEvent_Nack{Nack: nack}})
 		case HandedBack:
 			abandon := &workerpb.Abandon{TaskId: id, LeaseToken: token, Interrupted: true}
@@ -532,7 +535,9 @@ func (c *workerCore) sendOutcomes() {
 				c.sendResults(results)
 				results, size = nil, 0
 			}
-			result := &workerpb.Result{TaskId: id, LeaseToken: token, Status: "COMPLETED", ResultJson: how.result}
+			result := &workerpb.Result{
+				TaskId: id, LeaseToken: token, Status: "COMPLETED", ResultJson: how.result, Used: task.attempt.takenUnits(),
+			}
 			if how.kind == Failed {
 				result.Status, result.Error = "FAILED", how.text
 			}
@@ -653,6 +658,12 @@ func workerRequest(ctx context.Context, s *workerSession, event *workerpb.Worker
 		if nack.Stack != "" {
 			body["stack"] = nack.Stack
 		}
+		if nack.HoldSeconds > 0 {
+			body["holdSeconds"] = nack.HoldSeconds
+		}
+		if nack.Used != nil {
+			body["used"] = nack.Used.Count
+		}
 		answer, err := httpTell(ctx, s, nack, "nack", body, &said.Ok, &said.ErrorCode, &said.ErrorMessage)
 		if err != nil {
 			return err
@@ -694,6 +705,8 @@ type taskFields struct {
 	TraceParent, TraceState         string
 	Tags                            []string
 	TimeoutSeconds                  int32
+	Lane                            string
+	Cost                            int32
 	CreatedAt                       time.Time
 }
 
@@ -701,7 +714,7 @@ func (f taskFields) task() *workerpb.Task {
 	return &workerpb.Task{
 		Id: f.ID, Command: f.Command, Payload: []byte(f.Payload), Priority: f.Priority, MaxAttempts: f.MaxAttempts,
 		Attempts: f.Attempts, LeaseToken: f.LeaseToken, TraceParent: f.TraceParent, TraceState: f.TraceState,
-		Tags: f.Tags, TimeoutSeconds: f.TimeoutSeconds, CreatedAt: timestamppb.New(f.CreatedAt),
+		Tags: f.Tags, TimeoutSeconds: f.TimeoutSeconds, Lane: f.Lane, Cost: f.Cost, CreatedAt: timestamppb.New(f.CreatedAt),
 	}
 }
 
@@ -763,12 +776,16 @@ type resultFields struct {
 	Error      string          `json:"error,omitempty"`
 	LeaseToken uint64          `json:"leaseToken"`
 	Result     json.RawMessage `json:"result,omitempty"`
+	Used       *int32          `json:"used,omitempty"`
 }
 
 func httpSubmit(ctx context.Context, s *workerSession, results []*workerpb.Result) error {
 	fields := make([]resultFields, len(results))
 	for i, result := range results {
-		fields[i] = resultFields{result.TaskId, result.Status, result.Error, result.LeaseToken, result.ResultJson}
+		fields[i] = resultFields{result.TaskId, result.Status, result.Error, result.LeaseToken, result.ResultJson, nil}
+		if result.Used != nil {
+			fields[i].Used = &result.Used.Count
+		}
 	}
 	body, err := encode(map[string]any{"results": fields})
 	if err != nil {

@@ -10,7 +10,19 @@ import threading
 import time
 from typing import Any
 
-from codeq import Codeq, CodeqError, Context, Listeners, Permanent, RetryIn, Settings, TaskFailed, Unique, Worker
+from codeq import (
+    Codeq,
+    CodeqError,
+    Context,
+    Listeners,
+    Permanent,
+    RateLimited,
+    RetryIn,
+    Settings,
+    TaskFailed,
+    Unique,
+    Worker,
+)
 
 logging.disable(logging.CRITICAL)
 _writing = threading.Lock()
@@ -141,6 +153,10 @@ async def do_worker(command: dict[str, Any]) -> dict[str, Any]:
             # Blocks the loop on purpose.
             time.sleep(how["block"])  # noqa: ASYNC251
             say(id=how["id"], ok={})
+        if "used" in how:
+            context.used(how["used"])
+        if "hold" in how:
+            raise RateLimited(how["hold"], how["error"])
         if "retryIn" in how:
             raise RetryIn(how["retryIn"], how["error"])
         if "permanent" in how:

@@ -6,6 +6,7 @@ import {
   codeq,
   type EnqueueOptions,
   Permanent,
+  RateLimited,
   RetryIn,
   type TaskContext,
   TaskFailedError,
@@ -180,7 +181,7 @@ function startWorker(command: Command): void {
       });
       const facts = { attempt, maxAttempts, priority, tags, fencingToken, input };
       say({ event: "started", ...from, task: ctx.id, queue, ...facts });
-      return outputOf(await end.promise);
+      return outputOf(await end.promise, ctx);
     }),
   );
   const started = client.worker(handlers, {
@@ -200,8 +201,10 @@ function startWorker(command: Command): void {
   workers.set(worker, started);
 }
 
-function outputOf(how: Fields): unknown {
-  const { retryIn, permanent, error, output } = how;
+function outputOf(how: Fields, ctx: TaskContext): unknown {
+  const { used, hold, retryIn, permanent, error, output } = how;
+  if (typeof used === "number") ctx.used(used);
+  if (hold !== undefined) throw new RateLimited(Number(hold) * 1000, String(error));
   if (typeof retryIn === "number") throw new RetryIn(retryIn * 1000, String(error));
   if (permanent !== undefined) throw new Permanent(String(permanent));
   if (error !== undefined) throw new Error(String(error));

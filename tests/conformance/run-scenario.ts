@@ -118,6 +118,13 @@ class Scene {
     if (step["queue"] !== undefined) {
       return await this.#until(`/admin/queues/${step["queue"]}`, step["expect"]);
     }
+    if (step["topic"] !== undefined) {
+      const path = `/admin/topics/${step["topic"]}`;
+      return await this.#parts.server.put(path, step["policy"]);
+    }
+    if (step["lanes"] !== undefined) {
+      return await this.#until(`/admin/topics/${step["lanes"]}/lanes`, step["expect"]);
+    }
     if (step["task"] !== undefined)
       return await this.#until(`/tasks/${step["task"]}`, step["expect"]);
     if (step["end"] !== undefined) return this.#player(step["end"]).driver.kill();

@@ -48,6 +48,16 @@ export class ScenarioServer implements AsyncDisposable {
     return reply.ok ? await reply.json() : undefined;
   }
 
+  /** A change that the HTTP API accepts. */
+  async put(path: string, body: unknown): Promise<void> {
+    const reply = await fetch(`http://127.0.0.1:${this.port}/v1/codeq${path}`, {
+      method: "PUT",
+      headers: { ...headers, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    if (!reply.ok) throw new Error(`PUT ${path}: ${reply.status} ${await reply.text()}`);
+  }
+
   /** Resolves when something happens to a task. */
   get changed(): Promise<void> {
     return this.#changed.promise;

@@ -131,11 +131,11 @@ def test_a_url_that_cannot_be_is_refused(url: str) -> None:
 
 
 def test_the_pause_of_a_rate_limit_comes_from_the_header() -> None:
-    assert RateLimited("120").delay_seconds == 120
-    assert RateLimited("2m").delay_seconds == 120
+    assert RateLimited("120").hold_seconds == 120
+    assert RateLimited("2m").hold_seconds == 120
     later = format_datetime(datetime.now(timezone.utc) + timedelta(minutes=5), usegmt=True)
-    assert 290 < RateLimited(later).delay_seconds <= 300
-    assert isinstance(RateLimited(1), RetryIn)
+    assert 290 < RateLimited(later).hold_seconds <= 300
+    assert not isinstance(RateLimited(1), RetryIn)
     assert not isinstance(Permanent("no"), RetryIn)
 
 

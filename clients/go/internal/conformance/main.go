@@ -42,6 +42,8 @@ type command struct {
 	Error          *string
 	Permanent      *string
 	RetryIn        *float64
+	Hold           *string
+	Used           *int
 	Progress       *float64
 	Note           string
 	Log            *string
@@ -359,7 +361,7 @@ func (of *opened) work(c command) error {
 				}
 			case how := <-own.end:
 				if how.Do != "block" {
-					return outputOf(how)
+					return outputOf(how, attempt)
 				}
 				for end := time.Now().Add(seconds(how.Seconds)); time.Now().Before(end); {
 				}
@@ -399,8 +401,13 @@ func (of *opened) work(c command) error {
 	return nil
 }
 
-func outputOf(how command) (json.RawMessage, error) {
+func outputOf(how command, attempt *codeq.Attempt) (json.RawMessage, error) {
+	if how.Used != nil {
+		attempt.Used(*how.Used)
+	}
 	switch {
+	case how.Hold != nil:
+		return nil, codeq.RateLimited(*how.Hold, errors.New(*how.Error))
 	case how.RetryIn != nil:
 		return nil, codeq.RetryIn(seconds(*how.RetryIn), errors.New(*how.Error))
 	case how.Permanent != nil:

@@ -13,6 +13,7 @@ from .worker_core import Attempt
 
 _NOTE_CHARS_MAX = 200
 _LINE_CHARS_MAX = 500
+_UNITS_MAX = 1_000_000_000
 
 
 class TraceContext(NamedTuple):
@@ -41,6 +42,10 @@ class Context:
         self.max_attempts: int = task.max_attempts
         self.priority: int = task.priority
         self.tags: tuple[str, ...] = tuple(task.tags)
+        #: Empty for none.
+        self.lane: str = task.lane
+        #: How many units of rates the task was enqueued with.
+        self.cost: int = task.cost or 1
         #: Grows with every attempt of the task, so that other systems can refuse an older one.
         self.fencing_token: int = task.lease_token
         self.created_at: datetime = task.created_at.ToDatetime(timezone.utc)
@@ -76,6 +81,15 @@ class Context:
     def log(self, line: str) -> None:
         """A line for people who look at the task; the server keeps the last 50."""
         self._attempt.logs.append(line[:_LINE_CHARS_MAX])
+
+    def used(self, units: int) -> None:
+        """
+        How many units of the rate the attempt really took, such as the tokens of a language model. The server
+        corrects the rate of the lane by the difference to `cost` when the attempt ends. The last call counts.
+        """
+        if not 0 <= units <= _UNITS_MAX:
+            raise ValueError(f"invalid units {units}: from 0 to {_UNITS_MAX}")
+        self._attempt.used = units
 
     def _told(self, reason: CodeqError) -> None:
         self._stopped.set()

@@ -70,14 +70,16 @@ class RetryIn(Exception):
         self.delay_seconds = to_seconds(delay, "delay")
 
 
-class RateLimited(RetryIn):
+class RateLimited(Exception):
     """
     Raise it when another system asks for a pause. Takes a duration, or the value of a
-    `Retry-After` header: seconds or a date. It counts as an attempt, as `RetryIn` does.
+    `Retry-After` header: seconds or a date. The lane of the task is held for so long; a task without
+    a lane waits by itself. The task keeps its turn, and no attempt is counted, up to 100 times in a row.
     """
 
     def __init__(self, retry_after: Duration, reason: str = "") -> None:
-        super().__init__(_pause(retry_after), reason or "rate limited by another system")
+        super().__init__(reason or "rate limited by another system")
+        self.hold_seconds = to_seconds(_pause(retry_after), "hold")
 
 
 def _pause(retry_after: Duration) -> Duration:

@@ -240,6 +240,10 @@ class HttpWorkerSession(HttpSession):
             body = {"delaySeconds": value.delay_ms / 1000, "reason": value.reason}
             if value.stack:
                 body["stack"] = value.stack
+            if value.hold_seconds:
+                body["holdSeconds"] = value.hold_seconds
+            if value.HasField("used"):
+                body["used"] = value.used.count
             answer, ack = await self._tell(value, "nack", body)
             nack = worker.NackAck(**ack, dlq=answer.get("status") == "dlq")
             self._replies.put_nowait(worker.ServerEvent(nack_ack=nack))
@@ -327,13 +331,15 @@ def _task_of(task: dict[str, Any]) -> worker.Task:
         trace_state=task.get("traceState", ""),
         tags=task.get("tags", []),
         timeout_seconds=task.get("timeoutSeconds", 0),
+        lane=task.get("lane", ""),
+        cost=task.get("cost", 0),
     )
     message.created_at.FromJsonString(task["createdAt"])
     return message
 
 
 def _result_of(result: worker.Result) -> bytes:
-    fields = {
+    fields: dict[str, Any] = {
         "taskId": result.task_id,
         "status": result.status,
         "error": result.error,
@@ -341,6 +347,8 @@ def _result_of(result: worker.Result) -> bytes:
     }
     if result.stack:
         fields["stack"] = result.stack
+    if result.HasField("used"):
+        fields["used"] = result.used.count
     head = json.dumps(fields).encode()
     if result.status != "COMPLETED":
         return head

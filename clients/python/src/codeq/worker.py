@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .context import Context, current_trace
 from .durations import Duration, to_seconds, whole_ms
-from .errors import CodeqError, Permanent, RetryIn
+from .errors import CodeqError, Permanent, RateLimited, RetryIn
 from .shapes import dump_output
 from .worker_core import HAND_BACK, Attempt, Outcome, Settled, WorkerCore, WorkerEvents
 
@@ -35,6 +36,9 @@ _ERRORS_MAX = 5
 #: Frames below this folder are those of this library.
 _HERE = os.path.dirname(__file__)
 _DELAY_SECONDS_MAX = 316_224_000
+_HOLD_SECONDS_MAX = 86_400
+#: What handlers raise on purpose.
+_MEANT = (Permanent, RetryIn, RateLimited)
 #: Reasons to stop that say nothing about the task.
 _STOPS = {"worker_closing", "lease_lost", "task_cancelled"}
 
@@ -282,12 +286,15 @@ class Worker:
                 # The handler did not fail: it was told to stop.
                 return HAND_BACK
             error = reason
-        elif not isinstance(error, (Permanent, RetryIn)):
+        elif not isinstance(error, _MEANT):
             logger.warning("task %s failed, attempt %d", context.id, context.attempt, exc_info=error)
         text = _text_of(error)
         stack = "\n".join(_stack_of(error))[:_STACK_CHARS_MAX] if self._stacks else ""
         if isinstance(error, Permanent):
             return Outcome("failed", text=text, stack=stack)
+        if isinstance(error, RateLimited):
+            hold = max(1, min(math.ceil(error.hold_seconds), _HOLD_SECONDS_MAX))
+            return Outcome("retry", text=text, stack=stack, hold_seconds=hold)
         delay = error.delay_seconds if isinstance(error, RetryIn) else None
         try:
             delay = task.retry_delay(context.attempt, error) if delay is None else delay
@@ -304,7 +311,7 @@ def _text_of(error: BaseException) -> str:
     # What the server says when it notices first.
     if isinstance(error, CodeqError) and error.code == "task_timeout":
         return "TIMEOUT"
-    is_plain = isinstance(error, (Permanent, RetryIn, CodeqError))
+    is_plain = isinstance(error, (*_MEANT, CodeqError))
     text = str(error) if is_plain else f"{type(error).__name__}: {error}"
     return (text.strip() or "the handler failed without a message")[:_TEXT_CHARS_MAX]
 

@@ -55,6 +55,8 @@ class Outcome:
     #: Where the handler failed; empty without an error.
     stack: str = ""
     delay_ms: int = 0
+    #: For how long the lane of the task is held.
+    hold_seconds: int = 0
 
 
 HAND_BACK = Outcome("hand_back")
@@ -75,6 +77,8 @@ class Attempt:
     stop_reason: CodeqError | None = None
     progress: tuple[int, str] | None = None
     logs: collections.deque[str] = field(default_factory=lambda: collections.deque(maxlen=_LOGS_MAX))
+    #: Units of rates that the handler reported.
+    used: int | None = None
     outcome: Outcome | None = None
     is_sent: bool = False
     tries: int = 0
@@ -416,6 +420,7 @@ class WorkerCore:
             attempt.is_sent = True
             attempt.tries += 1
             task_id, lease_token = attempt.key
+            used = None if attempt.used is None else worker.Units(count=attempt.used)
             if outcome.kind == "retry":
                 nack = worker.Nack(
                     task_id=task_id,
@@ -423,6 +428,8 @@ class WorkerCore:
                     delay_ms=outcome.delay_ms,
                     reason=outcome.text,
                     stack=outcome.stack,
+                    hold_seconds=outcome.hold_seconds,
+                    used=used,
                 )
                 self._connection.send(worker.WorkerEvent(nack=nack))
             elif outcome.kind == "hand_back":
@@ -440,6 +447,7 @@ class WorkerCore:
                         result_json=outcome.result,
                         error=outcome.text,
                         stack=outcome.stack,
+                        used=used,
                     )
                 )
                 size += len(outcome.result) + 512
