@@ -32,7 +32,7 @@ const phrases: readonly [phrase: RegExp, instead: string][] = [
 /** Words for comments: usual in stories, and unclear about who does what. */
 const storyWords: readonly [word: RegExp, instead: string][] = [
   [/\btold\b/i, '"notified", "reported", or what the code does'],
-  [/\b(?:no|some)body\b/i, "who or what it is: a caller, a worker, a node, an operator"],
+  [/\b(?:no|some|any|every)body\b/i, "who or what it is: a caller, a worker, a node, an operator"],
   [/\banew\b/i, '"again"'],
   [/\bpoke[sd]?\b/i, '"notify"'],
   [/\bstrangers?\b/i, '"unauthenticated client"'],

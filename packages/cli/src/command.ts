@@ -77,7 +77,7 @@ export interface CommandRow {
   readonly connects?: true;
   /** Flags of the server are accepted and passed on; its help may list them all. */
   readonly serverFlags?: "accepted" | "listed";
-  /** What to do instead for those who give options that it does not have. */
+  /** Advice for users who pass options that the command does not have. */
   readonly otherOptions?: string;
   readonly examples?: readonly Example[];
   /** Gives the exit code; nothing for success. */

@@ -24,7 +24,7 @@ startClock();
 startRefreshing();
 startFeed({
   onChange: refreshDue,
-  // The answer says it to everybody; what is wrong is said by the banner.
+  // `connection` has the result of the request; the banner shows what is wrong.
   onLate: () => void ask(healthCall).catch(() => {}),
   onLost: () => {
     if (!isPaused.get()) invalidate();

@@ -117,7 +117,7 @@ export async function* salvageLog(
   }
 }
 
-/** Those that the manifest names, or all there are when it cannot be read. */
+/** The tables that the manifest names, or all tables when it cannot be read. */
 function tablesIn(directory: string, onDamage: OnDamage): readonly string[] {
   if (!existsSync(directory)) {
     onDamage(`${directory} is missing`);

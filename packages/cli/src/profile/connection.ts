@@ -85,7 +85,7 @@ function rankOf(source: string): number {
   return source.startsWith("CODEQ_") ? 1 : 2;
 }
 
-/** The errors of those who would send it quote what cannot be sent. */
+/** Checked here, because the errors of HTTP libraries quote the value. */
 function checkToken(token: Sourced<string> | undefined): Sourced<string> | undefined {
   if (token === undefined || !/\p{Cc}/u.test(token.value)) return token;
   throw usageError(

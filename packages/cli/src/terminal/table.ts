@@ -9,7 +9,7 @@ export interface Column<Row> {
 
 const gap = "  ";
 
-/** Those that fit into a width, from the first on, rather than half of the last one. */
+/** As many whole texts as fit into a width, from the first on. */
 export function columnsWithin<Row>(
   width: number,
   columns: readonly Column<Row>[],

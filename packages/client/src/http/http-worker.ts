@@ -97,7 +97,7 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
   }
 }
 
-/** Takes what is there; when there is nothing, waits for one task, over and over. */
+/** Claims the ready tasks; with none, waits for one task until there is one. */
 async function claim(ready: worker.Ready, talk: Talk<Reply>): Promise<void> {
   const { commands, leaseSeconds } = ready;
   const count = Math.min(ready.count, claimMax);

@@ -149,7 +149,7 @@ export class Producer {
     return this.#isIdle ? "rest" : "again";
   }
 
-  /** Trying again with the same token would not help those who wait. */
+  /** A retry with the same token would fail again. */
   #refused(error: CodeqError): Next {
     this.#creations.failAll(error);
     this.#results.failAll(error);

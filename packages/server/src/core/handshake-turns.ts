@@ -1,6 +1,6 @@
 /**
  * When TLS handshakes begin. A handshake takes half a millisecond, most of it when the first bytes of the client have
- * arrived, and anybody can ask for one. So few begin in a turn of the event loop, in the order in which the bytes arrived.
+ * arrived, and any client can ask for one. So few begin in a turn of the event loop, in the order in which the bytes arrived.
  */
 import type { Socket } from "node:net";
 import type { Server } from "node:tls";

@@ -140,7 +140,7 @@ export class Dispatch {
   }
 
   /**
-   * For who decides about several items of one message by itself: whether the caller may do it now, once
+   * For callers that decide about several items of one message themselves: whether the items are allowed now, once
    * for all of them. What is decided is noted by `noteItems`.
    */
   enter(operation: AnyOperation, caller: Pick<Call, "identity" | "from">): Refusal | undefined {
@@ -173,7 +173,7 @@ export class Dispatch {
     }
   }
 
-  /** What operations work on, for who enters by itself. */
+  /** What operations work on, for callers of `enter`. */
   get server(): Server {
     return this.#server;
   }

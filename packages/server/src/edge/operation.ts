@@ -106,7 +106,7 @@ export interface Rate {
 
 /** A call that was let in as one request, and what else it may count as. */
 export interface Admission {
-  /** Counts it as so many in all; refused, it counts for nothing. */
+  /** Counts the call as this number of items in all; a refused call counts as none. */
   countAs(tasks: number): Refusal | undefined;
   /** Counts it as so many in all, or as many as there is room for, and says how many. */
   countUpTo(tasks: number): number;

@@ -67,7 +67,7 @@ function codeOf(fault: FaultError): ErrorCode {
   }
 }
 
-/** What a storage that takes nothing is answered with; the rules refuse with none of these. */
+/** Codes of a storage that accepts no writes; the rules never refuse with them. */
 const faultCodes: ReadonlySet<ErrorCode> = new Set([
   "disk_full",
   "no_leader",
@@ -91,7 +91,7 @@ export function isUnknown(answer: Answer<unknown>): boolean {
   return !answer.ok && unknownCodes.has(answer.code);
 }
 
-/** Asks a verb and answers with a promise; what is refused before that is returned by `ask`. */
+/** The answer of a verb as a promise; `ask` returns a refusal that needs no verb. */
 export function answerOf<T>(
   server: Pick<Server, "events">,
   ask: (waiter: Waiter<T>) => Refusal | undefined,
@@ -108,12 +108,12 @@ export function answerOf<T>(
 /** Other calls free the quota at any time, so no better moment is known. */
 const retryAfterMsDefault = 1000;
 
-/** The refusal of a call that exceeds a quota: the quota, its limit and the current value. */
 const adviceAbout: Partial<Record<Exceeded["quota"], string>> = {
   queues: "; use commands that have tasks, or have an operator raise the quota",
   lanes: "; use lanes that have tasks, or have an operator raise the quota",
 };
 
+/** The refusal of a call that exceeds a quota: the quota, its limit and the current value. */
 export function overQuota(
   { events }: Pick<Server, "events">,
   exceeded: Exceeded,

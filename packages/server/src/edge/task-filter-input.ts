@@ -32,7 +32,7 @@ export function readFilter(input: FilterInput): Answer<TaskFilter> {
   return { ok: true, value: filter };
 }
 
-/** For the audit trail: of a payload only the path, because not everybody may see what is in it. */
+/** For the audit trail: of a payload only the path, because viewers may not see payloads. */
 export function describeFilter(input: FilterInput): string {
   const shown = textsIn(input).map(([name, text]) =>
     name === "payload"

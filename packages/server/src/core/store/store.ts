@@ -1027,7 +1027,7 @@ export class Store implements AsyncDisposable {
   }
 }
 
-/** Whether the change frees room, sooner or later. The callback of a batch goes with the end of its last member. */
+/** Whether the change frees room, at once or later. The callback of a batch goes with the end of its last member. */
 function isAnEnd({ before, after }: Change): boolean {
   if (before?.place.in === "held") return true;
   return after === undefined || after.place.in === "done" || after.place.in === "dead";

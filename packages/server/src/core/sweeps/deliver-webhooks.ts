@@ -103,7 +103,7 @@ interface Unread {
   readonly from: string;
 }
 
-/** A scan of the store for those that have room again. */
+/** A scan of the store for targets that have room again. */
 interface Rereading {
   cursor: string;
   readonly names: readonly string[];
@@ -234,7 +234,7 @@ export class DeliverWebhooks implements Job {
     return false;
   }
 
-  /** Where to read again for those that have room. */
+  /** Where to read again for targets that have room. */
   #startOver(): Rereading | undefined {
     const roomy = [...this.#unread].filter(([, unread]) => this.#sender.hasRoom(unread));
     const [first] = roomy.map(([, { from }]) => from).sort();

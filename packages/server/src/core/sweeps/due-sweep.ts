@@ -12,7 +12,7 @@ export interface DueSweepParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly batchMax: number;
-  /** Those that are due within one of these go together: to look for each by itself costs more. */
+  /** Tasks that are due within one step are handled together, because each look at the index costs. */
   readonly stepMs: number;
   /** What is due no later than a moment, behind a position. */
   readonly dueAfter: (

@@ -249,7 +249,7 @@ function workOnBatches({ broker, clock, config }: SweepParts): DueSweep {
 /** No task is handed out after its time to live, so that its end may be a little late. */
 const lapseStepMs = 100;
 
-/** Ends tasks that no worker began within their time to live, whether or not anybody asks for them. */
+/** Ends tasks that no worker began within their time to live, whether or not a worker asks for them. */
 export function endLapsedTasks({ broker, clock, config }: SweepParts): DueSweep {
   const { store } = broker;
   return new DueSweep({

@@ -1,5 +1,5 @@
 /**
- * The files of the web console. They are the same for everybody and need no token; the pages get their data
+ * The files of the web console. They are the same for all callers and need no token; the pages get their data
  * from the API. A page may run only these files, and no other site may put it into a frame.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";

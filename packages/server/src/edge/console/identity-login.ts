@@ -206,7 +206,7 @@ export class IdentityLogin {
     }
   }
 
-  /** Anybody can begin a sign-in, so that all of them share one request. */
+  /** Every client can begin a sign-in, so all sign-ins share one request. */
   #findMetadata(): Promise<FoundMetadata> {
     const known = this.#metadata;
     if (known !== undefined && this.#parts.clock.monotonicMs() < known.untilMs) {

@@ -68,7 +68,7 @@ function fail(
   parts: LoginRouteParts,
   { request, failure: { problem, reason } }: Failed,
 ): FastifyReply {
-  // Anybody can fail to sign in, as often as they like.
+  // A client without a token can fail to sign in at any rate.
   parts.warnings.warn("a sign-in at the identity server failed", { problem, reason });
   request.server.connections.of(request.raw.socket)?.refused();
   noteSignIn(parts, request, refusal("invalid_token"));

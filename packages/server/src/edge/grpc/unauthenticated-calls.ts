@@ -1,5 +1,5 @@
 /**
- * The calls whose caller is not authenticated yet. Anybody can open them, so their number and the memory of
+ * The calls whose caller is not authenticated yet. Every client can open them, so their number and the memory of
  * their input have limits for the whole listener. Beyond a limit the oldest call makes room: a client that
  * knows its token sends the Hello in one piece, and its call holds no memory.
  */

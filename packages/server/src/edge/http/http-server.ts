@@ -201,7 +201,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     const { method, id: requestId, exchange } = request;
     const connection = connections.of(request.raw.socket);
     if (exchange?.identity !== undefined) exchange.connection?.release();
-    // Pages are for everybody; a page that does not exist is not.
+    // Pages need no token; other requests without a caller count against the connection.
     else if (reply.statusCode >= 400) connection?.refused();
     const route = request.routeOptions.url ?? "unknown";
     const { headers, url: path = "" } = request.raw;

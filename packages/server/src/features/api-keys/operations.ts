@@ -62,7 +62,7 @@ export function apiKeyShown({ key, lastUsedMs }: KnownApiKey) {
   return { ...key, lastUsedMs };
 }
 
-/** Also for those who have the files and no server. */
+/** Also used by the commands that work on the files without a server. */
 export async function makeApiKey(
   { apiKeys, audit, clock }: Pick<Server, "apiKeys" | "audit" | "clock">,
   call: Pick<Call, "identity" | "from">,
@@ -151,7 +151,7 @@ function readExpiry(input: Wanted, nowMs: number): Answer<number | undefined> {
   return { ok: true, value: expiresMs };
 }
 
-/** Also for those who have the files and no server. */
+/** Also used by the commands that work on the files without a server. */
 export async function endApiKey(
   { apiKeys, audit }: Pick<Server, "apiKeys" | "audit">,
   call: Pick<Call, "identity" | "from">,

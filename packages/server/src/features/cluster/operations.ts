@@ -55,7 +55,7 @@ function replicaOf({ leader, silentMs, ...replica }: LogStatus) {
   return { ...replica, leader: leader?.id, silentMs: Math.round(silentMs) };
 }
 
-/** For everybody who has a token, as clients of the Go server ask for it. */
+/** Every token may ask for it, as with the Go server. */
 export const getRaftStatus = bind(api.cluster.getRaftStatus, {
   run: ({ cluster }) => {
     const status = cluster?.status;

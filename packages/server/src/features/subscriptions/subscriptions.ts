@@ -53,7 +53,7 @@ export class Subscriptions implements ControlListener {
   readonly #clock: Clock;
   readonly #ids: TaskIds;
   readonly #subscribers: Map<SubscriptionId, Subscriber> = new Map();
-  /** Of each tenant, with those that are being written. */
+  /** Subscriptions of each tenant, with those that are being written. */
   readonly #counts: Map<TenantId, number> = new Map();
   #beingWritten = 0;
   #lastTurnMs = 0;
@@ -85,7 +85,7 @@ export class Subscriptions implements ControlListener {
     return this.#subscribers.size;
   }
 
-  /** Those that have not expired. */
+  /** The subscriptions that have not expired. */
   *active(): Generator<Subscriber> {
     const nowMs = this.#clock.nowMs();
     for (const subscriber of this.#subscribers.values()) {
@@ -161,7 +161,7 @@ export class Subscriptions implements ControlListener {
     return subscriber.subscription;
   }
 
-  /** Removes a bounded number of those that have run out; answers whether there may be more. */
+  /** Removes a bounded number of expired subscriptions; returns whether there may be more. */
   async removeExpired(): Promise<boolean> {
     const expired: Subscriber[] = [];
     for (const subscriber of this.#subscribers.values()) {

@@ -39,7 +39,7 @@ export const getResult = bindInput(api.tasks.getResult, {
 /** Whether the caller was allowed to wait. */
 export type Waited = "waited" | "crowded";
 
-/** Waits for the end of the task and reads nothing, so that those who wait hold no results. */
+/** Waits for the end of the task and reads nothing, so that waiting callers hold no results. */
 export async function awaitEnd(
   { broker }: Server,
   { identity, signal }: Pick<Call, "identity" | "signal">,

@@ -64,7 +64,7 @@ export const submitResults = bindByHand<
     if (inputs.length > resultBatchMax) {
       return refusal("invalid_argument", `batch size exceeds maximum of ${resultBatchMax}`);
     }
-    // A fault that is thrown at once must not leave behind those that wait for their files.
+    // A fault that is thrown at once must not leave results behind that wait for their files.
     return answerEach(inputs.map(async (input) => submitted(server, call, input)));
   },
 });

@@ -161,7 +161,7 @@ export const rotateWebhookSecret = bind(api.webhooks.rotateWebhookSecret, {
   audit: { of: "all", detail: ({ id }) => id },
 });
 
-/** Those that sign now, the newest first. */
+/** The secrets that sign now, the newest first. */
 export const listWebhookSecrets = bind(api.webhooks.listWebhookSecrets, {
   run: async ({ broker, clock }, call) => {
     const secrets = await broker.webhooks.secrets(call.identity.tenantId);

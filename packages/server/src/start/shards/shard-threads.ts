@@ -43,7 +43,7 @@ class ShardThread implements ShardLink {
   onDown: (fault: FaultError) => void = () => {};
   readonly #parts: ShardThreadParts;
   readonly #number: number;
-  /** What was said before anybody listened. */
+  /** Messages that arrived before there was a listener. */
   readonly #early: Uint8Array[] = [];
   #listener: ((message: Uint8Array) => void) | undefined;
   readonly #restarts: Restarts;

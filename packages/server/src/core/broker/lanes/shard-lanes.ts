@@ -12,7 +12,7 @@ const entriesMax = 1_048_576;
 /** When half of the room is used, a lane gets no more than this; when all is used, no more than the least. */
 const windowMax = 1024;
 const windowMin = 16;
-/** Lanes are looked through for those that do not matter any more when there are so many, and twice as many as before. */
+/** The first number of lanes at which idle lanes are removed; the next is twice the number that remains. */
 const lanesMin = 16_384;
 /** While a tenant has as many lanes as it may have, they are looked through so often. */
 const fullSweepMs = 1000;
