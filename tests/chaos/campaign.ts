@@ -163,8 +163,10 @@ class Campaign {
       problem: (text) => this.ledger.problems.push(text),
     };
     const watch = this.#watchPauses();
+    const startMs = performance.now();
     await strike(name, field, network.ways);
     await last();
+    const lastedMs = Math.round(performance.now() - startMs);
     network.ways?.heal();
     await fleet.heal();
     const isCalm = await this.#calm(name);
@@ -176,7 +178,9 @@ class Campaign {
     const longest = Math.max(earlier.pauseMs, pauseMs);
     this.struck.set(name, { times: earlier.times + 1, pauseMs: longest });
     const created = this.ledger.tasks.size - before;
-    onLine(`${name}: longest pause ${pauseMs} ms, ${created} tasks acknowledged`);
+    onLine(
+      `${name}: lasted ${lastedMs} ms, longest pause ${pauseMs} ms, ${created} tasks acknowledged`,
+    );
     return isCalm && this.ledger.problems.length === 0;
   }
 

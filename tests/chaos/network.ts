@@ -4,6 +4,7 @@
  * direction or both, and be made slow. On loopback every machine has an address, and nothing can be cut.
  */
 import { spawnSync } from "node:child_process";
+import { installProgram } from "../cli/programs.ts";
 
 export interface Machine {
   readonly name: string;
@@ -51,7 +52,9 @@ export class NamespaceNetwork implements Network, Ways {
   }
 
   /** Why there can be none: this user may not make namespaces, or a program is missing. */
-  static missing(): string | undefined {
+  static async missing(): Promise<string | undefined> {
+    const program = await installProgram("iptables");
+    if (program !== undefined) return program;
     const name = `codeq-try-${process.pid}`;
     const made = run(["netns", "add", name]);
     if (made !== undefined) return `network namespaces cannot be made: ${made}`;

@@ -39,12 +39,12 @@ const machines = nodeNames;
 
 if (values.help === true) console.log(usage);
 else if (values.loopback) process.exitCode = await run(new LoopbackNetwork(machines));
-else if (values.inside === undefined) process.exitCode = outside();
+else if (values.inside === undefined) process.exitCode = await outside();
 else process.exitCode = await run(new NamespaceNetwork(values.inside, machines));
 
 /** Makes the network, and runs this program again in the middle of it. */
-function outside(): number {
-  const missing = NamespaceNetwork.missing();
+async function outside(): Promise<number> {
+  const missing = await NamespaceNetwork.missing();
   if (missing !== undefined) {
     console.error(
       `${missing}. Run the campaign as root on Linux, with iproute2 and iptables, or with --loopback.`,

@@ -4,7 +4,6 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
 import { NamespaceNetwork } from "../chaos/network.ts";
-import { installProgram } from "../cli/programs.ts";
 import { Child, root } from "../e2e/server-process.ts";
 import { etcdBinary } from "./etcd-binary.ts";
 
@@ -18,7 +17,7 @@ const stopped = "stop the leader in order";
 test("a campaign of three faults loses nothing, and all nodes hold the same", {
   skip,
 }, async (t) => {
-  const why = (await installProgram("iptables")) ?? NamespaceNetwork.missing();
+  const why = await NamespaceNetwork.missing();
   if (why !== undefined) t.diagnostic(`without "${cut}": ${why}`);
   const list = why === undefined ? [killed, cut, stopped] : [killed, stopped];
   const network = why === undefined ? [] : ["--loopback"];

@@ -138,6 +138,24 @@ test("a full log: the leader can undo what was refused also when the others have
   await assertFound(world, [...ids, await created(world, await leaderOf(world))]);
 });
 
+test("a full log without a leader: a node that cannot take over trims the log, and leads", async () => {
+  const { world, leader, followers } = await setup();
+  const ids: TaskId[] = [];
+  for (let at = 0; at < 40; at += 1) ids.push(await created(world, leader));
+  for (const node of followers) {
+    await during(world, node.stop());
+    node.start();
+    await world.clock.advance(5000);
+  }
+  const [log] = world.logs as readonly [MemoryLogServer];
+  log.bytesMax = log.bytes;
+  const { first } = log.bounds;
+  leader.kill();
+  const next = await leaderOf(world, leader);
+  assert.ok(log.bounds.first > first, "nothing was trimmed");
+  await assertFound(world, [...ids, await created(world, next)]);
+});
+
 test("a leader ends though the log servers do not answer", async () => {
   const { world, leader } = await setup();
   for (const node of world.nodes) node.isWithoutLog = true;

@@ -613,7 +613,7 @@ export const alarmRequestAlarm = {
   NOSPACE: 1,
 } as const;
 
-/** Ends the alarm about used-up space: action DEACTIVATE, alarm NOSPACE. */
+/** Finds alarms, or ends the alarm of one member: action DEACTIVATE. */
 export interface AlarmRequest {
   action: number;
   memberId: WireUint64;
@@ -632,4 +632,60 @@ export function writeAlarmRequest(message: AlarmRequest, writer: WireWriter): vo
   writer.int32Field(8, message.action);
   writer.uint64Field(16, message.memberId);
   writer.int32Field(24, message.alarm);
+}
+
+export interface AlarmMember {
+  memberId: WireUint64;
+}
+
+export function newAlarmMember(): AlarmMember {
+  return {
+    memberId: 0,
+  };
+}
+
+export function readAlarmMember(reader: WireReader): AlarmMember {
+  const message = newAlarmMember();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 8:
+        message.memberId = reader.uint64();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface AlarmResponse {
+  header: ResponseHeader | undefined;
+  alarms: AlarmMember[];
+}
+
+export function newAlarmResponse(): AlarmResponse {
+  return {
+    header: undefined,
+    alarms: [],
+  };
+}
+
+export function readAlarmResponse(reader: WireReader): AlarmResponse {
+  const message = newAlarmResponse();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.header = reader.message(readResponseHeader);
+        break;
+      case 18:
+        reader.countElement();
+        message.alarms.push(reader.message(readAlarmMember));
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
 }

@@ -445,6 +445,9 @@ export class Replica implements AsyncDisposable {
     else this.#become("following");
     if (outcome.kind === "lost") throw new FaultError("corrupt", outcome.why);
     if (outcome.kind === "full") {
+      // No leader may be left that could trim the log.
+      await this.#parts.follower.secure();
+      await this.#trim(0);
       throw new FaultError("storage_failed", `the log is full: ${outcome.why}`);
     }
     // A log that does not answer says nothing about its leader.
@@ -535,14 +538,13 @@ export class Replica implements AsyncDisposable {
 
   /** Sends the note of this node; the leader trims what a majority has. */
   async #checkpoint(): Promise<void> {
-    const { shared, follower } = this.#parts;
+    const { shared } = this.#parts;
     this.#isDue = true;
-    const slot = Math.max(follower.durablePosition.slot, this.#leaderLog?.durableSlot ?? 0);
     const isAway = ["diverged", "behind", "ended"].includes(this.#role);
     if (isAway || this.#isStopping) return;
     const isFull = await this.#parts.isFull().catch(() => false);
     const read = this.status.slot;
-    shared.notify(this.#notes.write({ slot, read, isFull }));
+    shared.notify(this.#notes.write({ slot: this.#durableSlot, read, isFull }));
     if (this.#role !== "leading") return;
     this.#fullSinceMs = isFull ? (this.#fullSinceMs ?? this.#parts.clock.monotonicMs()) : undefined;
     // Earlier notes may be out of date: disks often fill up together.
@@ -561,15 +563,24 @@ export class Replica implements AsyncDisposable {
     // log to undo refused changes.
     const isLogFull = this.#leaderLog?.isFull === true;
     if (isLogFull) this.#settleQuietly();
-    const slotsKept = isLogFull ? 0 : this.#timing.slotsKept;
-    const keepFrom = Math.min(this.#notes.majoritySlot, slot) - slotsKept;
+    await this.#trim(isLogFull ? 0 : this.#timing.slotsKept);
+  }
+
+  async #trim(slotsKept: number): Promise<void> {
+    const keepFrom = Math.min(this.#notes.majoritySlot, this.#durableSlot) - slotsKept;
     if (keepFrom <= this.#trimmedTo) return;
     try {
-      await shared.trim(keepFrom);
+      await this.#parts.shared.trim(keepFrom);
       this.#trimmedTo = keepFrom;
     } catch {
       // Retried with the next checkpoint; other calls report that the log servers do not answer.
     }
+  }
+
+  /** The slot up to which the store of this node is durable. */
+  get #durableSlot(): number {
+    const { follower } = this.#parts;
+    return Math.max(follower.durablePosition.slot, this.#leaderLog?.durableSlot ?? 0);
   }
 
   /**

@@ -5,7 +5,7 @@
 import * as messages from "@codeq/protocol/etcd";
 import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wire";
 import type { EngineClock } from "../../../engine-options.ts";
-import { FaultError } from "../../../fault.ts";
+import { closed } from "../../log-fault.ts";
 import {
   GrpcChannel,
   type GrpcChannelOptions,
@@ -38,7 +38,7 @@ interface EtcdMethods {
   readonly memberPromote: GrpcMethod<messages.MemberIdRequest, Done>;
   readonly status: GrpcMethod<undefined, messages.StatusResponse>;
   readonly defragment: GrpcMethod<undefined, Done>;
-  readonly alarm: GrpcMethod<messages.AlarmRequest, Done>;
+  readonly alarm: GrpcMethod<messages.AlarmRequest, messages.AlarmResponse>;
 }
 
 const readDone = (): Done => ({});
@@ -64,7 +64,7 @@ export const etcdMethods: EtcdMethods = {
   memberPromote: method("Cluster/MemberPromote", messages.writeMemberIdRequest, readDone),
   status: method("Maintenance/Status", writeNothing, messages.readStatusResponse),
   defragment: method("Maintenance/Defragment", writeNothing, readDone),
-  alarm: method("Maintenance/Alarm", messages.writeAlarmRequest, readDone),
+  alarm: method("Maintenance/Alarm", messages.writeAlarmRequest, messages.readAlarmResponse),
 };
 
 /** How often a client that uses another member asks whether the nearest one answers again. */
@@ -108,7 +108,7 @@ export class EtcdClient {
     request: Request,
     timeoutMs: number,
   ): Promise<Response> {
-    if (this.#isClosed) throw new FaultError("closed", "The log is closed.");
+    if (this.#isClosed) throw closed();
     const channel = this.#channel;
     try {
       return await channel.call(method, request, timeoutMs);
@@ -127,6 +127,7 @@ export class EtcdClient {
       readonly timeoutMs: number;
     },
   ): Promise<Response> {
+    if (this.#isClosed) throw closed();
     const known = this.#channels.find((each) => each.url === url);
     const channel = known ?? new GrpcChannel({ ...this.#options, url });
     try {

@@ -74,26 +74,21 @@ export interface MemberHealth {
 const prefixDefault = "codeq/";
 const askTimeoutMs = 2000;
 const healthTimeoutMs = 1000;
-/** Members copy their files; meanwhile they do not answer. */
-const defragmentTimeoutMs = 60_000;
 const versionsMin: readonly (readonly number[])[] = [
   [3, 5, 26],
   [3, 6, 0],
 ];
-/** etcd ends its alarm only when this part of the quota is free. */
-const calmShare = 4 / 5;
 const alreadyCompacted = "compacted";
 
 export class EtcdServers implements AsyncDisposable {
   readonly #client: EtcdClient;
   readonly #space: EtcdSpace;
   readonly #options: EtcdServersOptions;
-  #isCalming = false;
 
   constructor(options: EtcdServersOptions) {
     this.#options = options;
     this.#client = new EtcdClient(options);
-    this.#space = new EtcdSpace(this.#client);
+    this.#space = new EtcdSpace(this.#client, options.clock);
   }
 
   /** For connections from now on. */
@@ -273,28 +268,11 @@ export class EtcdServers implements AsyncDisposable {
       await this.#client.ask(etcdMethods.compact, { revision }, askTimeoutMs);
     } catch (error) {
       // Another log was compacted to a later revision.
-      if (!(error as Error).message.includes(alreadyCompacted)) return;
-    }
-    const space = await this.#space.ask();
-    if (space.isRefusing && space.usedBytes < space.quotaBytes * calmShare) await this.#calm();
-  }
-
-  /** Gives the freed pages of every member back to its disk, and ends the alarm of etcd about its quota. */
-  async #calm(): Promise<void> {
-    if (this.#isCalming) return;
-    this.#isCalming = true;
-    try {
-      for (const url of this.#client.urls) {
-        const timeoutMs = defragmentTimeoutMs;
-        const method = etcdMethods.defragment;
-        await this.#client.callAt(url, { method, request: undefined, timeoutMs });
+      if (!(error as Error).message.includes(alreadyCompacted)) {
+        return await answered(Promise.reject(error));
       }
-      const action = messages.alarmRequestAction.DEACTIVATE;
-      const request = { action, memberId: 0, alarm: messages.alarmRequestAlarm.NOSPACE };
-      await this.#client.ask(etcdMethods.alarm, request, askTimeoutMs);
-    } finally {
-      this.#isCalming = false;
     }
+    this.#space.compacted();
   }
 
   #keys(name: string): ReturnType<typeof keysOf> {

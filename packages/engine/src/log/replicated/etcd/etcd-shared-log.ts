@@ -111,7 +111,9 @@ export class EtcdSharedLog implements SharedLog {
 
   /** etcd may carry out a write and refuse it afterwards for lack of space. */
   async #refused(why: string, record: Uint8Array, slot: number): Promise<Appending> {
-    const { keys } = this.#parts;
+    const { keys, space } = this.#parts;
+    // There may be room by now, and nobody has told etcd.
+    space.look();
     try {
       const answer = await this.#look(rangeOp(keys.head), rangeOp(keys.recordOf(slot)));
       const [head, found] = answer;
@@ -176,7 +178,9 @@ export class EtcdSharedLog implements SharedLog {
     const { client, keys, compact } = this.#parts;
     const { first, last } = await this.bounds();
     const keep = Math.min(slot, last);
-    for (let from = first; from < keep; from += trimSlotsMax) {
+    let from = first;
+    // Also when nothing is left to remove: an earlier call may have failed before the room was free.
+    do {
       const end = keys.recordOf(Math.min(from + trimSlotsMax, keep));
       const request = {
         compare: [this.#isThisLog(), headCompare(keys, keep - 1, "GREATER")],
@@ -188,8 +192,9 @@ export class EtcdSharedLog implements SharedLog {
       );
       // The log was replaced, and there is nothing to trim in another one.
       if (!succeeded) return;
-      if (from + trimSlotsMax >= keep) await compact(Number(header?.revision ?? 0));
-    }
+      from += trimSlotsMax;
+      if (from >= keep) await compact(Number(header?.revision ?? 0));
+    } while (from < keep);
   }
 
   /** The other nodes see every new record by themselves. */

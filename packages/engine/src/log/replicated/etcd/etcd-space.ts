@@ -2,7 +2,12 @@
  * How much room etcd has for records. etcd refuses the writes of all clients when it has used up its quota, and
  * deleting takes room, too; so the logs together take half of the quota. Small records, as those that keep a
  * leader leading, are let through a little longer: a leader has to trim the logs.
+ *
+ * etcd counts the size of its file, in which there may be much free room, and refuses writes until somebody ends its
+ * alarm. Whoever is refused, or has removed records, looks whether there is room again, and then ends the alarm.
  */
+import * as messages from "@codeq/protocol/etcd";
+import type { EngineClock } from "../../../engine-options.ts";
 import type { LogRoom } from "../shared-log.ts";
 import { type EtcdClient, etcdMethods } from "./etcd-client.ts";
 
@@ -16,29 +21,41 @@ const askedShare = 1 / 64;
 /** A write takes room in pages, for its key and for the head. */
 const overheadBytes = 512;
 const statusTimeoutMs = 1000;
+/** The alarm is ended only when less than this part of the quota is used. */
+const calmShare = 4 / 5;
+/** Members copy their files; meanwhile they do not answer. */
+const defragmentTimeoutMs = 60_000;
+const alarmTimeoutMs = 2000;
+/** The shortest time between two defragmentations. */
+const calmGapMs = 10_000;
 
-export interface SpaceStatus extends LogRoom {
-  /** etcd has raised its alarm and refuses every write. */
-  readonly isRefusing: boolean;
+interface SpaceStatus extends LogRoom {
   readonly quotaBytes: number;
   readonly usedBytes: number;
+  /** etcd has raised its alarm and refuses every write. */
+  readonly isRefusing: boolean;
 }
 
 export class EtcdSpace {
   readonly #client: EtcdClient;
+  readonly #clock: EngineClock;
   #known: SpaceStatus | undefined;
   #writtenBytes = 0;
   #isAsking = false;
+  #calmMs = Number.NEGATIVE_INFINITY;
+  /** Room was made that etcd may not know of. */
+  #isCompacted = false;
 
-  constructor(client: EtcdClient) {
+  constructor(client: EtcdClient, clock: EngineClock) {
     this.#client = client;
+    this.#clock = clock;
   }
 
   /** Why a record of this size is not taken now; undefined when it is. */
   refusal(bytes: number): string | undefined {
     const known = this.#known;
     const writtenBytes = this.#writtenBytes + bytes + overheadBytes;
-    if (known === undefined || writtenBytes > known.bytesMax * askedShare) this.#askQuietly();
+    if (known === undefined || writtenBytes > known.bytesMax * askedShare) this.look();
     if (known !== undefined) {
       const usedBytes = known.usedBytes + writtenBytes;
       const share = bytes <= smallBytes ? smallShare : logsShare;
@@ -50,7 +67,13 @@ export class EtcdSpace {
     return undefined;
   }
 
-  async ask(): Promise<SpaceStatus> {
+  async ask(): Promise<LogRoom> {
+    const known = await this.#ask();
+    if (known.isRefusing && (isCalm(known) || this.#isCompacted)) this.#calm();
+    return known;
+  }
+
+  async #ask(): Promise<SpaceStatus> {
     const before = this.#writtenBytes;
     const status = await this.#client.ask(etcdMethods.status, undefined, statusTimeoutMs);
     const quotaBytes = Number(status.dbSizeQuota) || quotaDefault;
@@ -63,7 +86,14 @@ export class EtcdSpace {
     return this.#known;
   }
 
-  #askQuietly(): void {
+  /** The history of etcd was given up. */
+  compacted(): void {
+    this.#isCompacted = true;
+    this.look();
+  }
+
+  /** Asks for the space in the background. */
+  look(): void {
     if (this.#isAsking) return;
     this.#isAsking = true;
     this.ask()
@@ -74,4 +104,41 @@ export class EtcdSpace {
         this.#isAsking = false;
       });
   }
+
+  #calm(): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#calmMs < calmGapMs) return;
+    this.#calmMs = nowMs;
+    this.#endAlarm().catch(() => {
+      // Tried again when the space is asked for again.
+    });
+  }
+
+  /**
+   * Gives the free pages of every member back to its disk, and ends the alarm. Until then, etcd counts pages as used
+   * that became free in its last write.
+   */
+  async #endAlarm(): Promise<void> {
+    this.#isCompacted = false;
+    const defragment = { method: etcdMethods.defragment, request: undefined };
+    for (const url of this.#client.urls) {
+      const call = { ...defragment, timeoutMs: defragmentTimeoutMs };
+      await this.#client.callAt(url, call).catch(() => {
+        // A member that is down raises the alarm again if its own file is too large.
+      });
+    }
+    if (!isCalm(await this.#ask())) return;
+    const alarm = messages.alarmRequestAlarm.NOSPACE;
+    const { GET, DEACTIVATE } = messages.alarmRequestAction;
+    const { alarms } = await this.#alarm({ action: GET, memberId: 0, alarm });
+    for (const { memberId } of alarms) await this.#alarm({ action: DEACTIVATE, memberId, alarm });
+  }
+
+  #alarm(request: messages.AlarmRequest): Promise<messages.AlarmResponse> {
+    return this.#client.ask(etcdMethods.alarm, request, alarmTimeoutMs);
+  }
+}
+
+function isCalm({ usedBytes, quotaBytes }: SpaceStatus): boolean {
+  return usedBytes < quotaBytes * calmShare;
 }
