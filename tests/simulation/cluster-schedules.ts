@@ -205,7 +205,10 @@ function problemOfTimes(
   const early = runs.find(({ createdMs, schedule }) => createdMs < schedule.forMs + delayMs);
   if (early !== undefined) return `${early.id} was created before ${early.schedule.forMs}`;
   if (overlap === "allow") return undefined;
-  const sorted = runs.toSorted((one, other) => one.createdMs - other.createdMs);
+  // Instants that were missed may be fired at once, one after the other.
+  const sorted = runs.toSorted(
+    (one, other) => one.createdMs - other.createdMs || one.schedule.forMs - other.schedule.forMs,
+  );
   for (const [at, run] of sorted.entries()) {
     const next = sorted[at + 1];
     const endMs = hasEnded(run) ? run.updatedMs : Number.POSITIVE_INFINITY;

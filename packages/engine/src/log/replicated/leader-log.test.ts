@@ -187,6 +187,14 @@ describe("the log of a leader", () => {
     assert.equal(await append(log, frameOf("y")), 41);
   });
 
+  test("leads no longer when others have trimmed records that its engine needs", async () => {
+    const { log, server } = setup();
+    for (const body of ["one", "two", "three"]) await append(log, frameOf(body));
+    server.trim(4);
+    await assert.rejects(bodiesFrom(log, 1), { code: "unknown", message: /gone on without/ });
+    assert.equal(await log.lost, "deposed");
+  });
+
   test("says when it is too long to be kept for a backup", async () => {
     const { log } = setup();
     const large = "x".repeat(4 * 1024 * 1024);

@@ -333,16 +333,19 @@ export class LeaderLog implements Log {
           }
         }
       } catch (error) {
-        if ((error as FaultError).code === "behind") {
-          // The slot was trimmed, so its record cannot be known any more.
-          const why = "the log has gone on without this node";
-          this.#losing("deposed", new FaultError("unknown", why));
-        }
+        // The slot was trimmed, so its record cannot be known any more.
+        if ((error as FaultError).code === "behind") this.#passed();
         // Otherwise the log servers do not answer now; wait for them.
       }
       if (this.#fault === undefined) await this.#pause(retryMinMs);
     }
     return undefined;
+  }
+
+  /** Other nodes have trimmed a log that was full, or go on with it. */
+  #passed(): void {
+    const why = "the log has gone on without this node";
+    this.#losing("deposed", new FaultError("unknown", why));
   }
 
   #keep(bytes: Buffer, sentMs: number): void {
@@ -433,6 +436,7 @@ export class LeaderLog implements Log {
       try {
         return await this.#parts.shared.read(slot);
       } catch (error) {
+        if ((error as FaultError).code === "behind") this.#passed();
         if (this.#fault !== undefined) throw this.#fault;
         if (this.#isClosed || (error as FaultError).code !== "storage_failed") throw error;
         await this.#pause(retryMaxMs);

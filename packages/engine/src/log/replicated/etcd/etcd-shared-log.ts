@@ -112,7 +112,7 @@ export class EtcdSharedLog implements SharedLog {
   /** etcd may carry out a write and refuse it afterwards for lack of space. */
   async #refused(why: string, record: Uint8Array, slot: number): Promise<Appending> {
     const { keys, space } = this.#parts;
-    // There may be room by now, and nobody has told etcd.
+    // There may be room by now, and etcd does not end its alarm by itself.
     space.look();
     try {
       const answer = await this.#look(rangeOp(keys.head), rangeOp(keys.recordOf(slot)));

@@ -3,8 +3,8 @@
  * deleting takes room, too; so the logs together take half of the quota. Small records, as those that keep a
  * leader leading, are let through a little longer: a leader has to trim the logs.
  *
- * etcd counts the size of its file, in which there may be much free room, and refuses writes until somebody ends its
- * alarm. Whoever is refused, or has removed records, looks whether there is room again, and then ends the alarm.
+ * etcd counts the size of its file, in which there may be much free room, and refuses writes until a client ends its
+ * alarm. A node that is refused, or that has removed records, looks whether there is room again, and then ends the alarm.
  */
 import * as messages from "@codeq/protocol/etcd";
 import type { EngineClock } from "../../../engine-options.ts";
@@ -110,7 +110,7 @@ export class EtcdSpace {
     if (nowMs - this.#calmMs < calmGapMs) return;
     this.#calmMs = nowMs;
     this.#endAlarm().catch(() => {
-      // Tried again when the space is asked for again.
+      // The next question about the space repeats it.
     });
   }
 
