@@ -58,20 +58,39 @@ async function assertFound(world: ClusterWorld, ids: readonly TaskId[]): Promise
 
 const problemOf = (node: SimNode): string => node.shards[0]?.status.problem ?? "";
 
-test("log servers that are down: changes wait, and are made when the servers are back", async () => {
+test("log servers that are down: callers do not wait, and changes are made when the servers are back", async () => {
   const { world, leader, followers } = await setup();
+  const router = leader.router as NonNullable<SimNode["router"]>;
   const before = await created(world, leader);
   for (const node of world.nodes) node.isWithoutLog = true;
-  const waiting = create(leader.router as NonNullable<SimNode["router"]>);
+  const waiting = create(router, { idempotencyKey: "waits" });
+  await world.clock.advance(1000);
+  assert.equal(waiting.isRefused, false, "a short outage is waited for");
+  await world.clock.advance(1000);
+  assert.equal(waiting.code, "unknown");
+  assert.equal((await ask(world, leader)).code, "not_leader", "it is not begun");
   await world.clock.advance(30_000);
   assert.match(problemOf(leader), /log servers do not answer.*Changes wait.*majority/);
   for (const node of followers) assert.match(problemOf(node), /log servers do not answer/);
-  assert.equal(waiting.answer ?? waiting.refusal, undefined);
   for (const node of world.nodes) node.isWithoutLog = false;
-  const { task } = await during(world, waiting.done);
-  await assertFound(world, [before, task.id]);
   await world.clock.advance(2000);
+  const again = create(router, { idempotencyKey: "waits" });
+  const { task, replayed } = await during(world, again.done);
+  assert.equal(replayed, true, "the change was made");
+  await assertFound(world, [before, task.id]);
   for (const node of world.nodes) assert.equal(problemOf(node), "");
+});
+
+test("a leader that is cut off answers its callers, before another node leads and afterwards", async () => {
+  const { world, leader, followers } = await setup();
+  leader.isWithoutLog = true;
+  leader.isCutOff = true;
+  const waiting = create(leader.router as NonNullable<SimNode["router"]>);
+  await world.clock.advance(2000);
+  assert.equal(waiting.code, "unknown");
+  await world.clock.advance(2000);
+  assert.ok(followers.some(({ shards }) => shards[0]?.status.role === "leading"));
+  assert.equal((await ask(world, leader)).code, "not_leader");
 });
 
 test("nodes that could not take over follow again when the leader is heard", async () => {

@@ -126,7 +126,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: `${log}/slot-rules.ts`,
     from: 'if (!isNext || header.epoch < epochMax || !isOfLeader) return { kind: "dead" };',
     to: "",
-    seed: 22,
+    seed: 16,
     says: /gone in the end|do not agree|is diverged/,
   },
   {
@@ -144,7 +144,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: `${log}/leader-log.ts`,
     from: "return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;",
     to: "return true;",
-    seed: 4,
+    seed: 276,
     says: /not found|went back|a read says/,
   },
   {

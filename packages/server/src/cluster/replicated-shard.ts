@@ -105,7 +105,7 @@ export class ReplicatedShard extends LogReplica {
   /** Opens a channel of a router to the shard. Undefined when this node does not lead. */
   call(caller: Caller): Hosting | undefined {
     const led = this.#led;
-    if (led === undefined) return undefined;
+    if (led === undefined || led.log.isStuck) return undefined;
     const { number: shard, count, isLimited, clock, defer, onBug } = this.#parts;
     const channel = new Channel(caller, led.log, () => this.#calls.delete(channel));
     this.#calls.add(channel);
@@ -163,6 +163,8 @@ export class ReplicatedShard extends LogReplica {
     log.onSure = () => {
       for (const call of this.#calls) call.goOn();
     };
+    // Whether their changes are made is not known yet, and callers do better with the next leader.
+    log.onStuck = () => this.#endCalls();
     this.#led = { log, feed, broker, scrape, hosts };
     return {
       settle: () => broker.store.settle(),
@@ -176,6 +178,10 @@ export class ReplicatedShard extends LogReplica {
     await opened[Symbol.asyncDispose]();
     // Send the refusals before the routers learn that this node answers no more.
     await new Promise<void>(this.#parts.defer);
+    this.#endCalls();
+  }
+
+  #endCalls(): void {
     for (const call of [...this.#calls]) call.end();
   }
 }

@@ -65,7 +65,16 @@ function setup(way?: Way) {
 
 function openLog(shared: MemorySharedLog, clock: EngineClock, position: LogPosition): LeaderLog {
   const beat = leader.body;
-  return new LeaderLog({ shared, position, shard: 0, clock, leaseMs: 2000, beatMs: 500, beat });
+  return new LeaderLog({
+    shared,
+    position,
+    shard: 0,
+    clock,
+    leaseMs: 2000,
+    stuckMs: 3000,
+    beatMs: 500,
+    beat,
+  });
 }
 
 /** Another node takes over behind everything. */

@@ -33,6 +33,8 @@ export interface LeaderLogParts {
   readonly clock: EngineClock;
   /** How long after a record that was kept no other node can have taken over. */
   readonly leaseMs: number;
+  /** After this time without a record that was kept, callers stop waiting. */
+  readonly stuckMs: number;
   /** An idle log gets a heartbeat after this time; a busy log after `busyBeats` times as long. */
   readonly beatMs: number;
   /** The content of every heartbeat: who leads, for nodes that have not read the takeover. */
@@ -82,6 +84,8 @@ export class LeaderLog implements Log {
   #fault: FaultError | undefined;
   #lose: (why: Lost) => void = () => {};
   #cancelBeat: () => void = () => {};
+  #isStuck = false;
+  #cancelWatch: () => void = () => {};
   #beatMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
   #durableSlot = 0;
@@ -101,6 +105,7 @@ export class LeaderLog implements Log {
       this.#lose = resolve;
     });
     this.#planBeat(0);
+    this.#watch(parts.stuckMs);
   }
 
   get position(): LogPosition {
@@ -134,6 +139,13 @@ export class LeaderLog implements Log {
 
   /** Called whenever `isSure` may have become true. */
   onSure: () => void = () => {};
+  /** Called when the log begins to be stuck. */
+  onStuck: () => void = () => {};
+
+  /** Whether the log has kept nothing for so long that another node probably leads, or no node can. */
+  get isStuck(): boolean {
+    return this.#isStuck;
+  }
 
   get firstIndex(): number {
     return (this.#kept[0] as KeptRecord).position.index + 1;
@@ -212,6 +224,7 @@ export class LeaderLog implements Log {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelBeat();
+    this.#cancelWatch();
   }
 
   async #work(): Promise<void> {
@@ -356,6 +369,7 @@ export class LeaderLog implements Log {
       this.#kept.push({ position: this.#position, endBytes: this.#bytes });
     }
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
+    this.#isStuck = false;
     // The last bytes of a full log still take heartbeats.
     if (!this.#isFull) this.#problem = undefined;
     this.#notify();
@@ -370,6 +384,18 @@ export class LeaderLog implements Log {
     void this.#parts.clock.after(noticeGapMs, () => {
       this.#hasNotified = false;
       if (this.#position !== kept) this.#notify();
+    });
+  }
+
+  #watch(afterMs: number): void {
+    const { clock, stuckMs } = this.#parts;
+    this.#cancelWatch = clock.after(afterMs, () => {
+      const leftMs = this.keptMs + stuckMs - clock.monotonicMs();
+      if (leftMs <= 0 && !this.#isStuck) {
+        this.#isStuck = true;
+        this.onStuck();
+      }
+      this.#watch(leftMs > 0 ? leftMs : stuckMs);
     });
   }
 

@@ -69,6 +69,8 @@ export interface ReplicaTiming {
   readonly graceMs: number;
   readonly pollMs: number;
   readonly leaseMs: number;
+  /** After this time without an answer of the log, a leader lets its callers go. */
+  readonly stuckMs: number;
   readonly beatMs: number;
   /** How often a node reports how far its kv is durable, and the leader trims the log. */
   readonly checkpointMs: number;
@@ -87,6 +89,7 @@ export function replicaTimingOf(electionMs: number): ReplicaTiming {
     graceMs: electionMs * 0.25,
     pollMs: electionMs * 0.15,
     leaseMs: electionMs * 1.2,
+    stuckMs: electionMs * 1.8,
     beatMs: electionMs * 0.3,
     checkpointMs: 10_000,
     slotsKept: 1000,
@@ -458,7 +461,7 @@ export class Replica implements AsyncDisposable {
 
   async #lead(): Promise<void> {
     const { shared, shard, clock, follower, self } = this.#parts;
-    const { leaseMs, beatMs } = this.#timing;
+    const { leaseMs, stuckMs, beatMs } = this.#timing;
     this.#candidacy = undefined;
     this.#calm = 0;
     this.#handTo = undefined;
@@ -466,7 +469,7 @@ export class Replica implements AsyncDisposable {
     this.#become("opening");
     const position = this.#position;
     const beat = Buffer.from(JSON.stringify(self));
-    const log = new LeaderLog({ shared, position, shard, clock, leaseMs, beatMs, beat });
+    const log = new LeaderLog({ shared, position, shard, clock, leaseMs, stuckMs, beatMs, beat });
     this.#leaderLog = log;
     const stopped = new Promise<"stopped">((resolve) => {
       this.#stopLeading = () => resolve("stopped");
