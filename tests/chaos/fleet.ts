@@ -58,7 +58,7 @@ export class Fleet implements AsyncDisposable {
       urls: nodeNames.map((node) => `https://${this.#address(node, peerPort + 1)}`),
       node: "campaign",
       clock: systemClock,
-      tls: clusterCertificate(secret, "campaign", ["127.0.0.1"]),
+      tls: clusterCertificate([secret], "campaign", ["127.0.0.1"]),
     };
   }
 

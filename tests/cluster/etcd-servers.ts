@@ -146,7 +146,7 @@ export async function removeLog(options: EtcdServersOptions, name: string): Prom
 }
 
 export function certificateOf(node: string, of: string = secret): ClusterCertificate {
-  return clusterCertificate(of, node, [host]);
+  return clusterCertificate([of], node, [host]);
 }
 
 /** Servers that choose a leader do not answer for a while. */

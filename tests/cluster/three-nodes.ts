@@ -12,6 +12,7 @@ import {
 } from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
 import type { GrpcTls } from "../../packages/engine/src/log/replicated/etcd/grpc-channel.ts";
 import { clusterCertificate } from "../../packages/server/src/cluster/peers/cluster-certificates.ts";
+import type { ClusterSecrets } from "../../packages/server/src/cluster/peers/peer-socket.ts";
 import { systemClock } from "../../packages/server/src/core/clock.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer } from "../e2e/server-process.ts";
@@ -72,7 +73,7 @@ export function settingsOf(
 /** How to reach the log servers of such nodes. */
 export function etcdOf(
   firsts: readonly number[],
-  tls: GrpcTls = clusterCertificate(secret, "test", ["127.0.0.1"]),
+  tls: GrpcTls = clusterCertificate([secret], "test", ["127.0.0.1"]),
 ): EtcdServersOptions {
   const urls = firsts.map((port) => `https://127.0.0.1:${port + 1}`);
   return { urls, node: "test", clock: systemClock, tls };
@@ -88,7 +89,7 @@ export class ThreeNodes implements AsyncDisposable {
   readonly #clients: Map<string, ApiClient> = new Map();
 
   readonly #firsts: readonly number[];
-  readonly #etcd: EtcdServersOptions;
+  #etcd: EtcdServersOptions;
   /** Of certificates that do not follow from the secret. */
   readonly #authority: TestCertificate | undefined;
 
@@ -123,16 +124,28 @@ export class ThreeNodes implements AsyncDisposable {
     });
     await before((id) => cluster.dataDirOf(id));
     await Promise.all(cluster.ids.map((id) => cluster.startNode(id)));
-    await cluster.#joined();
+    await cluster.logsVote();
     return cluster;
   }
 
   /** Resolves when all log servers vote. */
-  async #joined(): Promise<void> {
+  async logsVote(): Promise<void> {
     await this.#onLogServers(async (etcd) => {
-      const voting = (await etcd.members()).filter(({ isLearner }) => !isLearner);
+      const members = await etcd.members();
+      const health = await Promise.all(members.map((member) => etcd.health(member)));
+      const voting = members.filter(({ isLearner }, at) => !isLearner && health[at] !== undefined);
       return voting.length === this.ids.length;
     });
+  }
+
+  /** The secret with which nodes start, unless they are given another one. */
+  get secret(): string {
+    return secret;
+  }
+
+  /** The log servers are reached as a node with these secrets reaches them. */
+  useSecrets(...secrets: ClusterSecrets): void {
+    this.#etcd = etcdOf(this.#firsts, clusterCertificate(secrets, "test", ["127.0.0.1"]));
   }
 
   /** Puts another certificate of the same CA where the nodes have theirs; returns the certificate. */

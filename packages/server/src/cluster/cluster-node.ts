@@ -37,6 +37,7 @@ import {
 } from "./members/repair.ts";
 import { type LogStatus, NodeLog, type ReplicaFiles, type StoredPosition } from "./node-log.ts";
 import { ClusterLink, type ClusterLinkParts } from "./peers/cluster-link.ts";
+import type { ClusterSecrets } from "./peers/peer-socket.ts";
 import { Peers, type PeerTls, type Snapshot, type TakePiece } from "./peers/peers.ts";
 import {
   controlNumber,
@@ -49,7 +50,7 @@ import {
 export interface ClusterNodeParts {
   readonly self: LeaderName;
   readonly nodes: readonly LeaderName[];
-  readonly secret: string;
+  readonly secrets: ClusterSecrets;
   readonly tls: PeerTls | undefined;
   readonly shards: number;
   /** Of the HTTP API of nodes, as far as they are known. */
@@ -168,7 +169,7 @@ export class ClusterNode implements AsyncDisposable {
 
   private constructor(parts: ClusterNodeParts) {
     this.#parts = parts;
-    const { secret, tls, clock, logger, self } = parts;
+    const { secrets, tls, clock, logger, self } = parts;
     this.#warnings = new SpacedWarnings(logger, clock);
     const numbers = Array.from({ length: parts.shards }, (_, number) => number);
     const onCall: ConstructorParameters<typeof Peers>[0]["onCall"] = (shard, caller) =>
@@ -179,7 +180,7 @@ export class ClusterNode implements AsyncDisposable {
       return replica.snapshot();
     };
     const onAsk = (question: unknown): Promise<unknown> => this.#answer(question as Question);
-    this.#peers = new Peers({ secret, tls, clock, logger, onCall, onSnapshot, onAsk });
+    this.#peers = new Peers({ secrets, tls, clock, logger, onCall, onSnapshot, onAsk });
     const partsOf = (shard: number): ClusterLinkParts => ({
       shard,
       clock,

@@ -8,6 +8,7 @@ const three = {
   clusterMembers: "a=10.0.0.1:7000, b=10.0.0.2:7000,c=[::1]:7000",
   nodeId: "b",
   clusterSecret: "x".repeat(32),
+  clusterSecretOther: "",
   clusterBootstrap: "",
   clusterLogBytes: 1024 ** 3,
   clusterTlsCertFile: "",

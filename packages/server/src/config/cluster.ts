@@ -46,6 +46,14 @@ export function clusterUrls({
   );
 }
 
+/** The secret that this node shows, and those of other nodes that it accepts. */
+export function clusterSecrets({
+  clusterSecret: own,
+  clusterSecretOther: other,
+}: Pick<Settings, "clusterSecret" | "clusterSecretOther">): [own: string, ...others: string[]] {
+  return other === "" ? [own] : [own, other];
+}
+
 export function clusterProblems(settings: Settings): string[] {
   const nodes = clusterMembers(settings);
   const ids = nodes.map(({ id }) => id);
@@ -53,6 +61,7 @@ export function clusterProblems(settings: Settings): string[] {
     const ofClusters = [
       "nodeId",
       "clusterSecret",
+      "clusterSecretOther",
       "clusterBootstrap",
       "etcdUrls",
       "clusterUrls",

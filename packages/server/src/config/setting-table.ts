@@ -60,6 +60,11 @@ const mebibyte = 1024 * 1024;
 const gibibyte = 1024 * mebibyte;
 const clusterSecretCharsMin = 32;
 
+const clusterSecret = text({
+  accepts: `a text of at least ${clusterSecretCharsMin} characters`,
+  example: "...",
+  test: (secret) => secret.length >= clusterSecretCharsMin,
+});
 const nonEmpty = text({ accepts: "non-empty text", example: "..." });
 const directory = text({ accepts: "a directory", example: "./data" });
 const file = text({ accepts: "a file", example: "/etc/codeq/tls.crt" });
@@ -337,14 +342,17 @@ export const settingTable = defineSettings({
     about: "Which of clusterMembers this server is.",
   },
   clusterSecret: {
-    parser: text({
-      accepts: `a text of at least ${clusterSecretCharsMin} characters`,
-      example: "...",
-      test: (secret) => secret.length >= clusterSecretCharsMin,
-    }),
+    parser: clusterSecret,
     ...unset(),
     secret: true,
     about: "Secret that all nodes of a cluster share.",
+  },
+  clusterSecretOther: {
+    parser: clusterSecret,
+    ...unset(),
+    secret: true,
+    about:
+      "Another secret that other nodes may have, while clusterSecret is replaced one node after the other.",
   },
   clusterBootstrap: {
     parser: text({ accepts: "the id of a node in clusterMembers", example: "a" }),

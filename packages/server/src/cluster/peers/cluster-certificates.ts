@@ -5,6 +5,7 @@
  */
 import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from "node:crypto";
 import { isIP, isIPv4 } from "node:net";
+import type { ClusterSecrets } from "./peer-socket.ts";
 
 export interface ClusterCertificate {
   /** All PEM. */
@@ -13,7 +14,8 @@ export interface ClusterCertificate {
   readonly key: string;
 }
 
-const caName = "codeq cluster";
+/** Verifiers look a CA up by its name, so CAs of different secrets have different names. */
+const caNameBytes = 8;
 const seedBytes = 32;
 /** Certificates follow from the secret, so they last as long as it does. */
 const validity: readonly [from: string, to: string] = ["20240101000000Z", "20991231235959Z"];
@@ -26,17 +28,34 @@ const oids = {
 /** A private key in PKCS #8, up to the seed. */
 const pkcs8Head = Buffer.from("302e020100300506032b657004220420", "hex");
 
-/** `hosts` are the names and addresses at which others reach the node. */
+/**
+ * `hosts` are the names and addresses at which others reach the node; certificates that follow from any of the
+ * secrets are valid for it.
+ */
 export function clusterCertificate(
-  secret: string,
+  secrets: ClusterSecrets,
   id: string,
   hosts: readonly string[],
 ): ClusterCertificate {
-  const caKey = keyFrom(secret, "ca");
-  const key = keyFrom(secret, `node ${id}`);
-  const ca = certificate({ name: caName, key: caKey, signer: caKey, extension: isCa() });
-  const cert = certificate({ name: id, key, signer: caKey, extension: hostNames(hosts) });
-  return { ca, cert, key: key.export({ type: "pkcs8", format: "pem" }).toString() };
+  const [own] = secrets;
+  const key = keyFrom(own, `node ${id}`);
+  const signer = authorityOf(own);
+  const cert = certificate({ name: id, key, signer, extension: hostNames(hosts) });
+  const ca = secrets.map((secret) => {
+    const authority = authorityOf(secret);
+    return certificate({ ...authority, signer: authority, extension: isCa() });
+  });
+  return { ca: ca.join(""), cert, key: key.export({ type: "pkcs8", format: "pem" }).toString() };
+}
+
+interface Authority {
+  readonly name: string;
+  readonly key: KeyObject;
+}
+
+function authorityOf(secret: string): Authority {
+  const name = hkdfSync("sha256", secret, "codeq", "name of the ca", caNameBytes);
+  return { name: `codeq cluster ${Buffer.from(name).toString("hex")}`, key: keyFrom(secret, "ca") };
 }
 
 function keyFrom(secret: string, purpose: string): KeyObject {
@@ -48,7 +67,7 @@ function keyFrom(secret: string, purpose: string): KeyObject {
 function certificate(parts: {
   readonly name: string;
   readonly key: KeyObject;
-  readonly signer: KeyObject;
+  readonly signer: Authority;
   readonly extension: Buffer;
 }): string {
   const { name, key, signer, extension } = parts;
@@ -60,13 +79,13 @@ function certificate(parts: {
     node(0xa0, node(0x02, [2])),
     node(0x02, serial),
     algorithm,
-    distinguishedName(caName),
+    distinguishedName(signer.name),
     sequence(...validity.map((time) => node(0x18, Buffer.from(time)))),
     distinguishedName(name),
     publicKey,
     node(0xa3, sequence(extension)),
   );
-  const signature = Buffer.concat([Buffer.from([0]), sign(null, body, signer)]);
+  const signature = Buffer.concat([Buffer.from([0]), sign(null, body, signer.key)]);
   return pem(sequence(body, algorithm, node(0x03, signature)));
 }
 

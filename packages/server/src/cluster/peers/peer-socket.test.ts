@@ -46,7 +46,7 @@ class End {
     this.peer = new PeerSocket({
       socket,
       isCaller,
-      secret: "s".repeat(32),
+      secrets: ["s".repeat(32)],
       clock: this.clock,
       onOpen: () => opened.resolve(),
       onFrame: (kind) => this.kinds.push(kind),

@@ -21,9 +21,12 @@ import {
 import type { Socket } from "node:net";
 import type { Clock } from "../../core/clock.ts";
 
+/** The secret that a node shows, and then those that it also accepts, while the secret of a cluster is replaced. */
+export type ClusterSecrets = readonly [own: string, ...others: string[]];
+
 export interface PeerSocketParts {
   readonly socket: Socket;
-  readonly secret: string;
+  readonly secrets: ClusterSecrets;
   /** Whether this end opened the connection. */
   readonly isCaller: boolean;
   readonly clock: Clock;
@@ -61,7 +64,8 @@ export class PeerSocket {
   #bytes = 0;
   #keyIn: KeyObject | undefined;
   #keyOut: KeyObject | undefined;
-  #expectedProof: Buffer = Buffer.alloc(0);
+  /** One for each accepted secret. */
+  #expected: readonly { readonly proof: Buffer; readonly keyIn: KeyObject }[] = [];
   #received = 0;
   #sent = 0;
   #silentBeats = 0;
@@ -133,29 +137,34 @@ export class PeerSocket {
       return false;
     }
     const other = greeting.subarray(protocolName.length);
-    const { secret, isCaller, socket } = this.#parts;
+    const { secrets, isCaller, socket } = this.#parts;
     const nonces = isCaller ? [this.#nonce, other] : [other, this.#nonce];
-    const derive = (use: string): Buffer => {
+    const derive = (secret: string, use: string): Buffer => {
       const hash = createHmac("sha256", secret).update(use);
       for (const nonce of nonces) hash.update(nonce);
       return hash.digest();
     };
     const [own, others] = isCaller ? ["caller", "called"] : ["called", "caller"];
-    this.#expectedProof = derive(`proof of the ${others}`);
-    this.#keyIn = createSecretKey(derive(`frames of the ${others}`));
-    this.#keyOut = createSecretKey(derive(`frames of the ${own}`));
+    this.#expected = secrets.map((each) => ({
+      proof: derive(each, `proof of the ${others}`),
+      keyIn: createSecretKey(derive(each, `frames of the ${others}`)),
+    }));
+    const [secret] = secrets;
+    this.#keyOut = createSecretKey(derive(secret, `frames of the ${own}`));
     this.#state = "proving";
-    socket.write(derive(`proof of the ${own}`));
+    socket.write(derive(secret, `proof of the ${own}`));
     return true;
   }
 
   #prove(): boolean {
     const proof = this.#read(proofBytes);
     if (proof === undefined) return false;
-    if (!timingSafeEqual(proof, this.#expectedProof)) {
+    const shown = this.#expected.find((each) => timingSafeEqual(proof, each.proof));
+    if (shown === undefined) {
       this.#close(true);
       return false;
     }
+    this.#keyIn = shown.keyIn;
     this.#state = "open";
     this.#cancelGreeting();
     this.#planBeat();

@@ -7,7 +7,7 @@ import { makeCertificate, type TestCertificate } from "@codeq/simulated";
 import { systemClock as clock } from "../../core/clock.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import type { Caller } from "../replicated-shard.ts";
-import { PeerSocket } from "./peer-socket.ts";
+import { type ClusterSecrets, PeerSocket } from "./peer-socket.ts";
 import { Peers, type PeerTls } from "./peers.ts";
 
 const secret = "what only the nodes of this cluster know";
@@ -26,7 +26,7 @@ interface Opened extends AsyncDisposable {
 }
 
 /** A node that answers every message with itself, for shard 1 only. */
-async function setup(knows: string = secret, tls?: PeerTls): Promise<Opened> {
+async function setup(knows: string | ClusterSecrets = secret, tls?: PeerTls): Promise<Opened> {
   const closed = Promise.withResolvers<void>();
   const port = await freePort();
   const heard: string[] = [];
@@ -43,7 +43,7 @@ async function setup(knows: string = secret, tls?: PeerTls): Promise<Opened> {
     },
   });
   const peers = new Peers({
-    secret: knows,
+    secrets: typeof knows === "string" ? [knows] : knows,
     tls,
     clock,
     logger,
@@ -176,10 +176,29 @@ describe("nodes of a cluster", () => {
     assert.deepEqual(called.heard, []);
   });
 
+  test("talk to a node that shows a secret which they accept, in both directions", async () => {
+    const next = "the secret that follows in this cluster";
+    await using changed = await setup([next, secret]);
+    await using changing = await setup([secret, next]);
+    for (const [from, to] of [
+      [changed, changing],
+      [changing, changed],
+    ] as const) {
+      const caller = new Heard();
+      from.peers.dial(leader(to.port), 1, caller).take(bytes("word"));
+      await caller.count(1);
+    }
+    await using late = await setup();
+    const refused = new Heard();
+    late.peers.dial(leader(changed.port), 1, refused);
+    await refused.ended;
+    assert.deepEqual(refused.messages, [], "it does not know the secret that the other shows");
+  });
+
   test("close the connection to a node that answers what cannot be read", async () => {
     const server = createServer((socket) => {
       const peer: PeerSocket = new PeerSocket({
-        ...{ socket, secret, clock, isCaller: false },
+        ...{ socket, secrets: [secret], clock, isCaller: false },
         onOpen: () => {},
         onFrame: (kind, channel) => peer.send(kind, channel, bytes("{")),
         onClose: () => {},

@@ -14,10 +14,10 @@ import { takeHandshakeTurns } from "../../core/handshake-turns.ts";
 import { DamagedMessage } from "../../core/shards/wire.ts";
 import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import type { Caller, Hosting } from "../replicated-shard.ts";
-import { PeerSocket } from "./peer-socket.ts";
+import { type ClusterSecrets, PeerSocket } from "./peer-socket.ts";
 
 export interface PeersParts {
-  readonly secret: string;
+  readonly secrets: ClusterSecrets;
   /** Undefined for connections that are not encrypted. */
   readonly tls?: PeerTls | undefined;
   readonly clock: Clock;
@@ -321,16 +321,16 @@ class PeerCalls {
 
   constructor(
     address: string,
-    parts: Pick<PeersParts, "secret" | "clock" | "tls"> & { readonly warn: Warn },
+    parts: Pick<PeersParts, "secrets" | "clock" | "tls"> & { readonly warn: Warn },
     onClose: (why: { readonly isUnknown: boolean; readonly error: string | undefined }) => void,
   ) {
-    const { secret, clock, tls } = parts;
+    const { secrets, clock, tls } = parts;
     let error: string | undefined;
     const socket = dial(address, tls, (message) => {
       error = message;
     });
     this.#peer = new PeerSocket({
-      secret,
+      secrets,
       clock,
       socket,
       isCaller: true,

@@ -5,18 +5,19 @@ import { type TestContext, test } from "node:test";
 import { createServer } from "node:tls";
 import { systemClock } from "../../core/clock.ts";
 import { clusterCertificate } from "./cluster-certificates.ts";
+import type { ClusterSecrets } from "./peer-socket.ts";
 import type { PeerTls } from "./peers.ts";
 import { assertSameSecret } from "./secret-check.ts";
 
-function tlsOf(secret: string, id: string): PeerTls {
-  const { ca, cert, key } = clusterCertificate(secret, id, ["127.0.0.1"]);
+function tlsOf(id: string, ...secrets: ClusterSecrets): PeerTls {
+  const { ca, cert, key } = clusterCertificate(secrets, id, ["127.0.0.1"]);
   return { ca: Buffer.from(ca), cert: Buffer.from(cert), key: Buffer.from(key) };
 }
 
 /** A node with this secret; its address. */
 async function setup(t: TestContext, secret: string): Promise<string> {
   const wanted = { requestCert: true, rejectUnauthorized: false };
-  const server = createServer({ ...tlsOf(secret, "b"), ...wanted }, (socket) => socket.destroy());
+  const server = createServer({ ...tlsOf("b", secret), ...wanted }, (socket) => socket.destroy());
   server.listen(0, "127.0.0.1");
   t.after(() => server.close());
   await once(server, "listening");
@@ -24,7 +25,7 @@ async function setup(t: TestContext, secret: string): Promise<string> {
 }
 
 test("a node whose secret is another one is told so", async (t) => {
-  const own = tlsOf("the secret of this node", "a");
+  const own = tlsOf("a", "the secret of this node");
   const other = { id: "b", address: await setup(t, "another secret") };
   const same = { id: "c", address: await setup(t, "the secret of this node") };
   const away = { id: "d", address: "127.0.0.1:1" };
@@ -34,4 +35,7 @@ test("a node whose secret is another one is told so", async (t) => {
   });
   await assertSameSecret([other, same], own, systemClock);
   await assertSameSecret([away], own, systemClock);
+  const changing = tlsOf("a", "the secret of this node", "another secret");
+  await assertSameSecret([other], changing, systemClock);
+  await assertSameSecret([same], changing, systemClock);
 });

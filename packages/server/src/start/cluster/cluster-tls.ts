@@ -6,7 +6,7 @@ import { FaultError } from "@codeq/engine";
 import type { EtcdTlsFiles } from "../../cluster/etcd/etcd-arguments.ts";
 import { clusterCertificate } from "../../cluster/peers/cluster-certificates.ts";
 import { hostAndPort, type PeerTls } from "../../cluster/peers/peers.ts";
-import type { ClusterNode as NamedNode } from "../../config/cluster.ts";
+import { clusterSecrets, type ClusterNode as NamedNode } from "../../config/cluster.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import { WatchedFiles } from "../../edge/tls/watched-files.ts";
@@ -21,7 +21,7 @@ export async function readClusterTls(config: Config, self: NamedNode): Promise<P
   const files = tlsFiles(config);
   if (files === undefined) {
     const hosts = [...new Set([hostAndPort(self.address).host, "localhost", "127.0.0.1"])];
-    const { cert, key, ca } = clusterCertificate(config.clusterSecret, self.id, hosts);
+    const { cert, key, ca } = clusterCertificate(clusterSecrets(config), self.id, hosts);
     return { cert: Buffer.from(cert), key: Buffer.from(key), ca: Buffer.from(ca) };
   }
   return await readFiles(files);

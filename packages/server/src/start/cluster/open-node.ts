@@ -29,6 +29,7 @@ import {
 } from "../../cluster/replicated-shard.ts";
 import {
   clusterMembers,
+  clusterSecrets,
   clusterUrls,
   type ClusterNode as NamedNode,
 } from "../../config/cluster.ts";
@@ -69,7 +70,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
     await ClusterNode.start({
       self,
       nodes,
-      secret: config.clusterSecret,
+      secrets: clusterSecrets(config),
       tls,
       shards: config.shards,
       urls: clusterUrls(config),
