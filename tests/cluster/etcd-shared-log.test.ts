@@ -124,18 +124,18 @@ test("a small etcd reports that it is full, and takes more when it was trimmed",
   const log = (await etcd.open("small")) as SharedLog;
   const record = Buffer.alloc(200_000);
   let slot = 0;
-  for (;;) {
-    const { kind } = await log.append(record, slot + 1);
-    if (kind === "full") break;
-    assert.equal(kind, "kept");
-    slot += 1;
-  }
+  /** Asks again until it is known what became of the next record. */
+  const append = async (bytes: Buffer): Promise<string> => {
+    for (;;) {
+      const { kind } = await log.append(bytes, slot + 1);
+      if (kind === "kept") slot += 1;
+      if (kind !== "unknown") return kind;
+    }
+  };
+  while ((await append(record)) === "kept");
   assert.ok(slot > 200);
   // A heartbeat is still kept: a leader has to stay to trim the log.
-  const beat = async (): Promise<void> => {
-    slot += 1;
-    assert.equal((await log.append(Buffer.from("beat"), slot)).kind, "kept");
-  };
+  const beat = async (): Promise<void> => assert.equal(await append(Buffer.from("beat")), "kept");
   await beat();
   await log.trim(slot);
   // etcd counts pages as free only when it writes again.
@@ -144,7 +144,7 @@ test("a small etcd reports that it is full, and takes more when it was trimmed",
     if (freeBytes > bytesMax / 2) break;
     await new Promise<void>((resolve) => void clock.after(20, resolve));
   }
-  assert.equal((await log.append(record, slot + 1)).kind, "kept");
+  assert.equal(await append(record), "kept");
   await log.close();
 });
 

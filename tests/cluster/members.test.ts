@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
@@ -200,4 +200,17 @@ test("a machine is replaced by another one, and a log that was lost is made agai
   const kept = (await readdir(replicas)).filter((name) => name.includes("before-repair"));
   assert.ok(kept.length > 0, "nothing is deleted");
   assert.match(await new Command(urlOf("a"), "repair").output(), /shard 0: nothing to repair/);
+
+  // A machine is lost for good, and another one takes its place with one command.
+  await cluster.servers.get("b")?.kill();
+  await cluster.killLog("b");
+  await rm(cluster.dataDirOf("c"), { recursive: true });
+  const replacing = new Command(urlOf("a"), "replace", "b", cluster.members(["c"]));
+  const now = ["a", "d", "c"];
+  await replacing.said(new RegExp(`start it with clusterMembers: ${cluster.members(now)}$`, "m"));
+  await cluster.startNode("c", now);
+  const replaced = await replacing.output();
+  assert.match(replaced, /node b was removed[\s\S]*c=\S+ is a node of the cluster/);
+  assert.match(replaced, /on a, d, and restart these nodes one after the other/);
+  assert.equal(await ready(cluster.client("c")), 60);
 });

@@ -134,7 +134,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: `${log}/replica.ts`,
     from: "const writer = this.#parts.drawWriter();",
     to:
-      "const { slot: read } = this.#place; if (read > 0 && (await shared.read(read)).length === 0) " +
+      "const { slot: read } = this.#position; if (read > 0 && (await shared.read(read)).length === 0) " +
       'throw new FaultError("corrupt", "lost"); const writer = this.#parts.drawWriter();',
     seed: 1,
     says: /is diverged|do not agree who leads|gone in the end/,
@@ -273,7 +273,7 @@ const batchBugs: readonly Omit<PlantedBug, "seed">[] = [
   {
     bug: "a takeover forgets which tasks others wait for",
     file: "packages/server/src/core/broker/batches.ts",
-    from: "for await (const { taskId, of } of this.#parts.store.awaited()) this.#await(taskId, of);",
+    from: "this.#await(taskId, { ...of, id });",
     to: "",
     says: /after:.*(pending|is sealed)/,
   },

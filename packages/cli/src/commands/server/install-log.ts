@@ -12,7 +12,7 @@ export async function run(call: Call): Promise<number> {
   if (!existsSync(etcdModule)) throw failed("the executable has no sources; its archive has etcd");
   mkdirSync(dirname(path), { recursive: true });
   call.note("Go builds etcd; the first time takes a minute");
-  const { status, stderr, error } = spawnSync("go", ["build", "-trimpath", "-o", path, "."], {
+  const { status, stderr, error } = spawnSync("go", ["build", "-o", path, "."], {
     cwd: etcdModule,
     env: { ...call.host.env, CGO_ENABLED: "0" },
     encoding: "utf8",

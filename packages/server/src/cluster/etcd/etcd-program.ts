@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { FaultError } from "@codeq/engine";
 
 /** The Go module of the etcd of this version of codeQ. */
-export const etcdModule: string = fileURLToPath(new URL("../../etcd", import.meta.url));
+export const etcdModule: string = fileURLToPath(new URL("../../../etcd", import.meta.url));
 
 /** Where `codeq cluster install-log` puts it. */
 export function installedEtcd(): string {

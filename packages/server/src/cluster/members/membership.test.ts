@@ -105,6 +105,23 @@ test("a node is added when it follows every log and its log server is there", as
   assert.deepEqual(added.logs, [{ shard: 0, role: "following", behind: 10 }]);
 });
 
+test("a node that takes the place of a removed one is listed without it", async () => {
+  const cluster = setup();
+  cluster.reports.delete("c");
+  const listed = async (): Promise<readonly string[]> => {
+    const added = await addNode(cluster.parts, d);
+    return "members" in added ? added.members.map(({ id }) => id) : [];
+  };
+  assert.deepEqual(await listed(), ["a", "b", "c", "d"], "it may come back");
+  cluster.servers = cluster.servers?.filter(({ name }) => name !== "c");
+  assert.deepEqual(await listed(), ["a", "b", "d"]);
+  cluster.reports.set("c", reportOf("c"));
+  assert.deepEqual(await listed(), ["a", "b", "c", "d"], "its log server is about to come back");
+  cluster.reports.delete("c");
+  cluster.servers = undefined;
+  assert.deepEqual(await listed(), ["a", "b", "c", "d"], "codeQ does not run the log servers");
+});
+
 test("a node whose log server only copies is not in yet", async () => {
   const cluster = setupFour();
   cluster.servers = cluster.servers?.map((each) => ({ ...each, isLearner: each.name === "d" }));

@@ -97,7 +97,7 @@ export async function addNode(
   if (clash !== undefined && (clash.id !== node.id || clash.address !== node.address)) {
     return invalid(`${clash.id}=${clash.address} is a node of this cluster already`);
   }
-  const members = clash === undefined ? [...parts.nodes, node] : parts.nodes;
+  const members = [...(await withoutRemoved(parts, node.id)), node];
   const report = await parts.report(node);
   if (report === undefined) return { state: "absent", logs: [], members, outdated: [] };
   if (report.id !== node.id) {
@@ -109,6 +109,21 @@ export async function addNode(
     return { state: "copying", logs, members, outdated: [] };
   }
   return { state: "added", logs, members, outdated: await outdatedOf(parts, members) };
+}
+
+/** The other nodes, but for those that were removed and that the settings of this node still name. */
+async function withoutRemoved(
+  { nodes, logServers, report }: MembershipParts,
+  added: string,
+): Promise<readonly LeaderName[]> {
+  const others = nodes.filter(({ id }) => id !== added);
+  const servers = await logServers.servers();
+  if (servers === undefined) return others;
+  const names = new Set(servers.map(({ name }) => name));
+  const isThere = await Promise.all(
+    others.map(async (node) => names.has(node.id) || (await report(node)) !== undefined),
+  );
+  return others.filter((_, at) => isThere[at]);
 }
 
 export async function removeNode(
