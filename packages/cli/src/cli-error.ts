@@ -5,7 +5,7 @@ export interface CliErrorOptions {
   readonly exit: ExitName;
   /** What the reader can do about it; a command to run, if there is one. */
   readonly next?: string | undefined;
-  /** Of the HTTP answer, where there was one. */
+  /** The status of the HTTP answer, if there was one. */
   readonly status?: number | undefined;
   /** The body of that answer as it came. */
   readonly body?: string | undefined;

@@ -59,7 +59,7 @@ function unexpected(error: unknown): string {
   return syscall === undefined ? (stack ?? String(error)) : message;
 }
 
-/** Of what the operating system refuses, the part that a user can change. */
+/** Advice about errors of the operating system that a user can mend. */
 function adviceFor(error: unknown): string | undefined {
   const { syscall, code } = error as NodeJS.ErrnoException;
   if (syscall === undefined || (code !== "EACCES" && code !== "EPERM" && code !== "EROFS")) {

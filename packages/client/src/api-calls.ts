@@ -41,7 +41,7 @@ async function* itemsOf<Item>(
 }
 
 export interface Page<Item> {
-  /** Of the field that has the entries. */
+  /** The name of the field that has the entries. */
   readonly name: string;
   readonly items: readonly Item[];
   readonly next?: string;

@@ -96,7 +96,7 @@ function keyOf(secret: string): Buffer {
     : Buffer.from(secret);
 }
 
-/** Of a body that the server has signed, so it is as the server writes it. */
+/** The server has signed the body, so it has the form that the server writes. */
 function messageOf(id: string, body: string | Uint8Array): WebhookMessage {
   const text = typeof body === "string" ? body : new TextDecoder().decode(body);
   const message = JSON.parse(text) as Omit<WebhookMessage, "id" | "completedAt"> & {

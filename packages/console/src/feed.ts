@@ -18,7 +18,7 @@ import { createStore } from "./store.ts";
 interface Changed {
   all: number;
   task: number;
-  /** Of queues that did not fit into a summary. */
+  /** For queues that did not fit into a summary. */
   others: number;
   readonly queues: Map<string, number>;
 }

@@ -57,7 +57,7 @@ export interface ImageSection {
 
 /** Up to where a backup of a store reaches. */
 export interface BackupPosition {
-  /** Of the store; undefined when the store is not known. */
+  /** The identity of the store; undefined for an unknown store. */
   readonly identity?: number | undefined;
   readonly index: number;
 }
@@ -204,7 +204,7 @@ class ImageReader {
     }
   }
 
-  /** Of the next frame; 0 when a part of it is missing. */
+  /** The length of the next frame; 0 when a part of it is missing. */
   #nextBytes(): number {
     if (this.#rest.length < 4) return 0;
     const length = this.#rest.readUInt32LE(0);
@@ -447,7 +447,7 @@ export interface RestoredStore {
   readonly head: ImageHead;
   readonly entries: number;
   readonly records: number;
-  /** Of the last change in it. */
+  /** The time of the last change in the image. */
   readonly lastMs: number;
 }
 

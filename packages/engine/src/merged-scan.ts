@@ -55,7 +55,7 @@ export function openRows(layers: ScannedLayers, range: KvRange): RowCursor {
   return new Merged({ cursor, above: rowsAbove(layers, ids), range: ids }, (row) => row);
 }
 
-/** Behind every id. */
+/** Sorts after every id. */
 const endOfAll = "~";
 
 function rowsOf(cursor: KvCursor, codec: RowCodec): KvCursor<Row | undefined> {

@@ -80,7 +80,7 @@ type Outcome =
 
 const batchDefault = 500;
 const batchMax = 1000;
-/** Of payloads in one transaction; the first row is taken whatever its size is. */
+/** The most bytes of payloads in one transaction; the first row is taken whatever its size is. */
 const batchBytesMax = 8 * 1024 * 1024;
 /** While rows are locked; the client keeps trying to reach the server for so long. */
 const sendMs = 5_000;

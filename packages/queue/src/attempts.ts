@@ -13,7 +13,7 @@ export interface Attempt extends Omit<PastAttempt, "endedMs" | "outcome"> {
 
 export const attemptsKeptMax = 20;
 const errorCharsMax = 200;
-/** Of the newest attempts, so that a task with many attempts stays small. */
+/** Only the newest attempts keep stacks, so that a task with many attempts stays small. */
 const stacksKeptMax = 3;
 
 /** The trail of a task whose attempt ends like this. */

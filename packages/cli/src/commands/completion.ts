@@ -47,7 +47,7 @@ function positionsOf(rows: readonly CommandRow[]): readonly Position[] {
   return [{ path: "", ...first }, ...[...names].map((path) => positionOf(path, rows))];
 }
 
-/** Behind the name of a command, or behind the word that several commands begin with, or both. */
+/** The position after the name of a command, after the first word of several commands, or both. */
 function positionOf(path: string, rows: readonly CommandRow[]): Position {
   const row = rows.find(({ name }) => name === path);
   const given = row?.arguments ?? [];

@@ -143,7 +143,7 @@ function templateFiles(choice: TemplateChoice): readonly TemplateFile[] {
   ];
 }
 
-/** Of all files; a module needs to be known as one. */
+/** The ending of all files; outside a package of modules, the ending marks a module. */
 function endingOf({ typescript, isModule }: TemplateChoice): string {
   return `${isModule ? "" : "m"}${typescript ? "ts" : "js"}`;
 }

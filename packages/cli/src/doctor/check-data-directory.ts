@@ -140,7 +140,7 @@ async function checkTables(directory: string, prefix: string): Promise<Finding> 
   }
 }
 
-/** Of a server that runs; undefined when there is none. */
+/** The process id of the running server; undefined without one. */
 export function pidIn(directory: string): number | undefined {
   try {
     const pid = Number(readFileSync(join(directory, "codeq.pid"), "utf8").trim());

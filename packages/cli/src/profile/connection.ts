@@ -71,7 +71,7 @@ export async function resolveConnection(
   };
 }
 
-/** Of two that apply, the one that was given closer to the call: by option, variable, profile. */
+/** Options win over variables, and variables over profiles. */
 function closest(
   own: Sourced<string> | undefined,
   any: Sourced<string> | undefined,

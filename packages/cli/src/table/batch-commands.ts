@@ -10,7 +10,7 @@ const payload: ArgumentRow = {
   about: "JSON text, - for standard input, or @file.",
   optional: true,
 };
-/** Those of `enqueue`. */
+/** The options of `enqueue`. */
 const ofMembers = taskCommands
   .filter(({ name }) => name === "enqueue")
   .flatMap(({ options = [] }) => options)

@@ -37,7 +37,7 @@ export function duration(ms: number): string {
   return `${Math.floor(seconds / 86_400)}d ${Math.floor((seconds % 86_400) / 3600)}h`;
 }
 
-/** Of the local day. */
+/** The time of the local day. */
 export function timeOfDay(ms: number): string {
   const date = new Date(ms);
   const two = (value: number): string => String(value).padStart(2, "0");

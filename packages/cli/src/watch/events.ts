@@ -21,7 +21,7 @@ interface FeedSteps {
   readonly types: string;
   readonly signal: AbortSignal;
   readonly heard: (event: FeedEvent) => void;
-  /** So many events came faster than they could be read. */
+  /** Called with the number of events that the reader was too slow for. */
   readonly missed: (count: number) => void;
   /** Something to say about the server. */
   readonly note: (line: string) => void;

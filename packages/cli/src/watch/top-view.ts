@@ -15,7 +15,7 @@ export interface TopLook {
   readonly workers: readonly WorkerLook[] | undefined;
   /** Between the two. */
   readonly seconds: number;
-  /** Of the wall clock. */
+  /** On the wall clock. */
   readonly nowMs: number;
 }
 

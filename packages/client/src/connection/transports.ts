@@ -105,7 +105,7 @@ type HelloReply = { readonly case: unknown; readonly value?: unknown };
 
 class Transport<Event, Reply extends HelloReply> {
   readonly #parts: TransportParts<Event, Reply>;
-  /** Of the session before. */
+  /** The transport of the session before. */
   #last: "streams" | "http" | undefined;
   /** An address at which another server answered. */
   #otherServer: string | undefined;

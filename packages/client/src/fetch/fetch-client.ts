@@ -44,7 +44,7 @@ export interface FetchEnqueueItem<Input> extends EnqueueOptions {
 }
 
 const enqueueTimeoutMs = 30_000;
-/** Behind the limits of most proxies. */
+/** Below the time limits of most proxies. */
 const waitSeconds = 20;
 /** What every server takes in one request. */
 const batchMax = 100;
@@ -59,7 +59,7 @@ interface Creation {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Of an answer: a task, or why it was refused. */
+/** One item of the answer: a task, or why it was refused. */
 type Item = ReplyOf<"POST /tasks/batch">["results"][number];
 type Created = { readonly id: string } | { readonly error: CodeqError };
 

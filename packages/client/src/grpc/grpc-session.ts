@@ -236,5 +236,5 @@ function decodedText(text: string): string {
   }
 }
 
-/** Of this package; a test compares it with package.json, which a program that was bundled does not have. */
+/** The version of this package. Bundled programs have no package.json; a test compares the two. */
 export const clientVersion = "0.1.0";

@@ -58,7 +58,7 @@ const otherLanguage = new Set(["UND_ERR_SOCKET", "HTTPParserError"]);
 
 /** No answer came. */
 export class NoAnswerError extends Error {
-  /** Of the system or of the TLS library; empty when there is none. */
+  /** The error code of the system or of the TLS library; empty without one. */
   readonly code: string;
   /** The server may have carried out the request. */
   readonly mayHaveArrived: boolean;
@@ -217,7 +217,7 @@ export function textIn(text: string, name: "error" | "taskId"): string | undefin
     const { [name]: value } = JSON.parse(text) as { error?: unknown; taskId?: unknown };
     return typeof value === "string" ? value : undefined;
   } catch {
-    // Of something in between.
+    // The answer of a proxy.
     return undefined;
   }
 }

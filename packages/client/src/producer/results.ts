@@ -29,7 +29,7 @@ interface Waiter {
 }
 
 interface Awaited {
-  /** Of the task. */
+  /** The id of the task. */
   readonly id: string;
   readonly waiters: Waiter[];
   isAsked: boolean;

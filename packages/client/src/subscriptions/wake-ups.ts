@@ -35,7 +35,7 @@ export interface WakeUp extends AsyncDisposable {
 }
 
 const ttlDefault: Duration = "5m";
-/** So often within its time a subscription is renewed. */
+/** How often a subscription is renewed within its lifetime. */
 const renewals = 3;
 
 export class WakeUps implements WakeUp {

@@ -21,7 +21,7 @@ export interface Ack {
   readonly errorCode: string;
   /** Zero when the server does not say which lease it answers for. */
   readonly leaseToken: WireUint64;
-  /** Of a retry: there was no attempt left. */
+  /** The task was to be retried and had no attempt left. */
   readonly dlq?: boolean;
 }
 
@@ -109,7 +109,7 @@ export class Outbox {
     const attempt = this.#reported(taskId);
     const report = attempt?.report;
     if (attempt === undefined || !isFor(ack, attempt)) return;
-    // Of an earlier attempt that was answered in another session.
+    // An answer to an earlier attempt, from another session.
     if (report?.state !== "sent" || kindOf(report.outcome) !== kind) return;
     if (!ok && isRetryable(errorCode)) {
       this.#hold(report);

@@ -11,7 +11,7 @@ import type { AttemptEnd } from "./run-attempt.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { Settled, WorkerListeners, WorkerWarning } from "./worker-options.ts";
 
-/** So many in a row are more than a restart of the server that was noticed by accident. */
+/** A restart of the server causes fewer failures in a row. */
 const failuresBeforeWarning = 3;
 
 const settledAs: Readonly<Record<Settlement["outcome"]["kind"], Settled>> = {

@@ -29,7 +29,7 @@ import { CanaryDialog } from "./bulk-jobs.tsx";
 import { askFailures } from "./tasks/task-actions.tsx";
 
 type GroupState = FailureGroup["state"];
-/** Of the list of groups. */
+/** The most lines that the list of groups shows. */
 const linesMax = 500;
 
 export function Failures(): JSX.Element {

@@ -118,7 +118,7 @@ export function endpoints<const E extends Readonly<Record<string, Omit<Endpoint,
 
 const { pageLimitMax, pageLimitDefault } = limits;
 
-/** Of a listing that is read page by page. `pattern` is that of `next`. */
+/** The query of a listing that is read page by page. `pattern` is that of `next`. */
 export function pageQuery(pattern: RegExp) {
   return {
     limit: whole(`Number of entries per page (default: ${pageLimitDefault}).`, {

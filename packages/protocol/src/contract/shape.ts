@@ -29,7 +29,7 @@ export interface Words<None> {
   readonly isOptional?: true;
   readonly rule?: string;
   readonly refusal?: string;
-  /** Of a number; of the length of a text or list. */
+  /** The least number, or the least length of a text or list. */
   readonly min?: number;
   readonly max?: number;
 }
@@ -103,7 +103,7 @@ export function whole<const W extends Words<number> = object>(
   return { kind: "whole", about, ...words };
 }
 
-/** Of an answer: never negative. */
+/** A number in an answer, never negative. */
 export function count<const W extends Words<number> = object>(
   about = "",
   words = {} as W,

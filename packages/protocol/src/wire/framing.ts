@@ -22,7 +22,7 @@ const chunkBytes = 160;
 const nothing: Buffer = Buffer.alloc(0);
 
 export class FrameReader {
-  /** Of the messages that begin from now on. */
+  /** The limit for messages that begin from now on. */
   messageBytesMax: number;
   readonly #encoding: string | undefined;
   /** Chunks that have not been read yet. */

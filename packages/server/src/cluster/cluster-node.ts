@@ -53,7 +53,7 @@ export interface ClusterNodeParts {
   readonly secrets: ClusterSecrets;
   readonly tls: PeerTls | undefined;
   readonly shards: number;
-  /** Of the HTTP API of nodes, as far as they are known. */
+  /** The known URLs of the HTTP APIs of the nodes. */
   readonly urls: ReadonlyMap<string, string>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -131,7 +131,7 @@ export interface ClusterHealth {
 
 interface NodeHealth extends LeaderName {
   readonly isUp: boolean;
-  /** Of the log that it is furthest behind of; records that it has not read yet, about. */
+  /** About how many records the node has not read, of the log that it is furthest behind. */
   readonly behind?: number | undefined;
   readonly problem?: string | undefined;
 }
@@ -139,7 +139,7 @@ interface NodeHealth extends LeaderName {
 export interface ClusterStatus {
   readonly self: LeaderName;
   readonly nodes: readonly LeaderName[];
-  /** Of the HTTP API of nodes, as far as they are known. */
+  /** The known URLs of the HTTP APIs of the nodes. */
   readonly urls: ReadonlyMap<string, string>;
   readonly shards: readonly ShardOfNode[];
   readonly control: LogStatus;

@@ -15,7 +15,7 @@ const tenantShare = 1 / 2;
 const earlyShare = 1 / 32;
 const unreadShare = 1 / 8;
 const pipelinedShare = 1 / 32;
-/** Of a request that waits, with its headers. */
+/** The memory of a waiting request with its headers. */
 const requestBytes = 8 * 1024;
 
 /** The setting, or else the smaller of the memory limit of the container and the memory of the machine. */

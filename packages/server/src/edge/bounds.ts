@@ -57,7 +57,7 @@ function brokenRule(shape: Shape): Broken {
   };
 }
 
-/** Of a value that is there. */
+/** The check of a value that is present. */
 function brokenInside(shape: Shape, rule: string): Broken {
   switch (shape.kind) {
     case "text": {

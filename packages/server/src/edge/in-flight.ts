@@ -124,7 +124,7 @@ export class Input {
     return this.#isWhole;
   }
 
-  /** So many bytes are in memory now. */
+  /** Sets the number of bytes that the body has in memory now. */
   hold(bytes: number): void {
     const change = bytes - this.#bytes;
     if (change === 0) return;

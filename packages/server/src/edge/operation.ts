@@ -71,7 +71,7 @@ export interface Server {
   readonly randomBytes: RandomBytes;
   /** On the disk of the data; infinite when the data is in memory. */
   readonly freeBytes: () => Promise<number>;
-  /** Of a node of a cluster. */
+  /** Undefined for a server that is not in a cluster. */
   readonly cluster?: Cluster | undefined;
 }
 
@@ -129,7 +129,7 @@ export interface Call {
 
 /** Which calls leave an audit record, and what it says. */
 export interface AuditRule<Input, Output> {
-  /** Of calls that succeeded: every one, or only those of operators in other tenants. */
+  /** Which successful calls are recorded: all, or only those of operators in other tenants. */
   readonly of: "all" | "other tenants";
   /** The operation writes the record of its success, together with what it changes. */
   readonly byItself?: true;

@@ -18,7 +18,7 @@ import { type Metrics, streamKinds } from "../telemetry/metrics.ts";
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
 
-/** Of a node of a cluster. */
+/** The metrics of a node of a cluster. */
 export function collectClusterMetrics(metrics: Metrics, status: () => ClusterStatus): void {
   const shards = (): ClusterStatus["shards"] => status().shards;
   const countOf = (isMeant: (shard: ShardOfNode) => boolean): number =>

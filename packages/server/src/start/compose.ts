@@ -105,7 +105,7 @@ interface KnowingStore {
 type StorageWatcher = (state: EngineState) => void;
 
 export interface Core extends AsyncDisposable {
-  /** Of this data directory: of a server alone everything, of several shards what is no task. */
+  /** The store of the data directory: everything, or with several shards the control store. */
   readonly store: Store;
   /** Calls back whenever the storage begins or ceases to accept writes. */
   readonly onStorageState: (run: StorageWatcher) => void;
@@ -119,11 +119,11 @@ export interface Core extends AsyncDisposable {
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
   readonly revocations: Revocations;
-  /** Of the web console; undefined when it is turned off. */
+  /** The sessions of the console; undefined when the console is turned off. */
   readonly sessions: Sessions | undefined;
-  /** Of the web console, at an identity server. */
+  /** The sign-in to the console at an identity server. */
   readonly login: IdentityLogin | undefined;
-  /** Of a node of a cluster. */
+  /** Undefined for a server that is not in a cluster. */
   readonly cluster: Cluster | undefined;
   /** The input of all callers, over HTTP and on streams. */
   readonly inFlight: InFlight;
@@ -373,7 +373,7 @@ interface MaintenanceParts extends Omit<CoreParts, "artifacts"> {
 /** How long a shutdown waits for notifications under way. */
 const notificationsSettleMs = 1000;
 
-/** Of what is no task. */
+/** Starts the jobs of the control store: keys, audit, notifications and bulk jobs. */
 function startMaintenance(parts: MaintenanceParts): {
   readonly ticker: Ticker;
   readonly notifier: NotifySubscribers;

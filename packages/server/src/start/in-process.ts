@@ -50,7 +50,7 @@ type Http = ReturnType<typeof composeHttp>;
 export class InProcessServer implements AsyncDisposable {
   readonly #core: Core;
   readonly #streams: Streams;
-  /** Of all shards. */
+  /** The brokers of all shards. */
   readonly #brokers: readonly ShardBroker[];
   readonly #openHttp: () => Http;
   readonly #config: Config;

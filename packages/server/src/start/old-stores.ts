@@ -11,7 +11,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { type HeldLock, openDataDir } from "./open-data-dir.ts";
 
 export interface OldStoreParts {
-  /** Of the data directory. */
+  /** The configuration of the data directory. */
   readonly config: Config;
   readonly clock: Clock;
   readonly lock: HeldLock;

@@ -27,7 +27,7 @@ export interface Storage {
   /** The kv is closed by the code that opened it. */
   readonly isKvLent?: boolean;
   readonly log: Log;
-  /** Of the store on disk. */
+  /** The id of the store on disk. */
   readonly storeId?: number;
   readonly freeBytes: () => Promise<number>;
 }
@@ -46,7 +46,7 @@ interface OpenParts {
   readonly logger: Logger;
   /** The lock of the process that replaces the stores. */
   readonly lock?: HeldLock | undefined;
-  /** Of the files of the log; default: 64 MiB. */
+  /** The size of the files of the log; default: 64 MiB. */
   readonly segmentBytes?: number | undefined;
 }
 

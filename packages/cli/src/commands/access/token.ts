@@ -83,7 +83,7 @@ interface DecodedToken {
   readonly header?: unknown;
   readonly claims?: Readonly<Record<string, unknown>>;
   readonly keyId?: string;
-  /** Of a JWT that says when it ends. */
+  /** Only for a JWT with an expiry time. */
   readonly expired?: boolean;
   readonly note: string;
 }

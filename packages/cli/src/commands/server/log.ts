@@ -151,7 +151,7 @@ const kindTexts: Readonly<Record<OpKind, string>> = {
   rowDeleted: "delete task",
 };
 
-/** Those of the wanted task, or the first ones. */
+/** The operations on the wanted task, or the first ones. */
 function opLines(call: Call, ops: InspectedRecord["ops"]): string[] {
   if (ops === undefined) return [call.style.red("cannot be read by this version")];
   const task = call.options.text("task");

@@ -22,7 +22,7 @@ export const Rate = object(
   { name: "Rate", about: "A task spends its cost, which is 1 by default.", isClosed: true },
 );
 
-/** Of each lane of a queue, or of one lane. */
+/** The limits of each lane of a queue, or of one lane. */
 const limitFields = {
   concurrency: whole("How many tasks of a lane may be leased; 0 for any number.", {
     ...range(0, limits.topicConsumersMax),

@@ -123,7 +123,7 @@ export const topics = endpoints({
     summary: "Delete a topic",
     about: "Its queue and tasks stay, with the settings of the server.",
     query: {
-      // So that nothing is deleted by accident.
+      // A required constant, so that no queue is deleted by accident.
       deletionPolicy: text("Has to be `Delete`.", {
         oneOf: ["Delete"],
         refusal: "deletionPolicy=Delete is required",

@@ -310,7 +310,7 @@ async function write<End>(
   }
 }
 
-/** Behind the last complete image; one that was cut off is overwritten. */
+/** Writes after the last complete image; an image that was cut off is overwritten. */
 async function append(from: string, to: string): Promise<void> {
   let at = endOf((await readSections(fileAt(to))).sections);
   const file = await open(to, "r+");

@@ -23,11 +23,11 @@ export interface RestoredBackup {
     readonly entries: number;
     readonly records: number;
   }[];
-  /** Of the last change in it. */
+  /** The time of the last change in the backup. */
   readonly lastMs: number;
 }
 
-/** Of a file or a folder. Throws when something is damaged, missing or does not continue what is before it. */
+/** Verifies a file or a folder. Throws when a part is damaged, missing or does not continue the part before it. */
 export async function verifyBackup(directory: string): Promise<RestoredBackup> {
   return restoreAll(directory, undefined, Number.MAX_SAFE_INTEGER);
 }

@@ -67,7 +67,7 @@ export function drawId(): number {
 }
 
 export interface NewStoreOptions {
-  /** Of the files of its log; default: 64 MiB. */
+  /** The size of the files of its log; default: 64 MiB. */
   readonly segmentBytes?: number | undefined;
   /** It is not filled when less than this is free. */
   readonly minFreeBytes?: number | undefined;
@@ -144,7 +144,7 @@ export type StorePart = "control" | "tasks" | "all";
 
 export interface CopiedStore {
   readonly entries: number;
-  /** Of the log, or of the store. */
+  /** The id of the log, or of the store. */
   readonly storeId: number;
 }
 

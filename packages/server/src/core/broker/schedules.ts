@@ -466,7 +466,7 @@ export class Schedules {
     return hasLongPayload ? this.#parts.store.schedule(record)?.options : record.options;
   }
 
-  /** Of what became durable. */
+  /** Reports what became durable. */
   #report({ tenantId, id: scheduleId, policy, record }: Entry, did: Done): void {
     const { fire: fired = [], skipped = [], pause, isResumed = false } = did;
     const atMs = Math.floor(this.#parts.clock.nowMs());

@@ -6,7 +6,7 @@
  *   half open  one call passes. Success: closed. Failure: open, for longer than before
  */
 export interface BreakerLimits {
-  /** So many failures in a row open the breaker. */
+  /** The number of failures in a row that opens the breaker. */
   readonly failuresMax: number;
   /** How long it stays open the first time, the second time and so on; the last one repeats. */
   readonly waitsMs: readonly number[];

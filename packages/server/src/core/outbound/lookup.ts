@@ -10,7 +10,7 @@ import { Resolver } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { promisify } from "node:util";
 
-/** Of the eight threads that the storage has, too. */
+/** Two of the eight threads, which the storage uses too. */
 const systemLookupsMax = 2;
 const answerMs = 2000;
 

@@ -28,10 +28,10 @@ export interface Outgoing extends Destination {
 
 export interface SenderLimits {
   readonly inFlightMax: number;
-  /** Of them, for tenants that have nothing in flight. */
+  /** The slots that are kept for tenants with nothing in flight. */
   readonly keptForIdleTenants: number;
   readonly perTenantMax: number;
-  /** Of those of a tenant, for endpoints that have answered. */
+  /** The slots of a tenant that are kept for endpoints that have answered. */
   readonly keptForKnownEndpoints: number;
   readonly perEndpointMax: number;
   readonly perNewEndpointMax: number;

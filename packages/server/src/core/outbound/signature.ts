@@ -9,7 +9,7 @@ export type ConfiguredSecrets = Pick<Config, "webhookHmacSecret" | "webhookSecre
 
 export interface SignedMessage {
   readonly tenantId: string;
-  /** Of the tenant in the store; an empty one stands for those of the configuration, and so do none. */
+  /** The secrets of the tenant in the store. An empty secret, or none, stands for those of the configuration. */
   readonly secrets: readonly string[];
   readonly id: string;
   readonly timestampSeconds: number;

@@ -26,7 +26,7 @@ export interface BatchOf {
 export interface BatchRecord extends BatchSpec {
   /** Tasks without a batch that take the place of members: the batch is that of a task with `after`. */
   readonly after: readonly TaskId[];
-  /** Of the callback. */
+  /** The command of the callback. */
   readonly command: string;
   readonly createdMs: number;
   /** The same for every request that asks for the same. */

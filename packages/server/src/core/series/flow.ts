@@ -95,7 +95,7 @@ export class QueueFlow implements Flow {
   /** The totals when the current minute began, and the flow of the previous minute. */
   #atStart: Flow = still;
   #before: Flow = still;
-  /** Of the current minute. */
+  /** The times of the current minute. */
   times = noTime;
 
   constructor(tenantId: TenantId, name: string) {

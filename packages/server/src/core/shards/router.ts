@@ -68,7 +68,7 @@ import { homeOf, shardOf, shardOfBatch, shardOfKey } from "./shard-of.ts";
 import { SharedUsage } from "./shared-usage.ts";
 import { calls, type EnqueueMode } from "./wire.ts";
 
-/** So many new tasks without a key go to one shard before the next shard's turn. */
+/** The number of new tasks without a key that go to one shard before the next shard's turn. */
 const turnTasksMax = 64;
 
 export interface RouterParts {

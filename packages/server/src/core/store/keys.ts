@@ -216,7 +216,7 @@ export const countsKey = (queue: string, tenant: TenantId): string =>
 /** A lane of a queue. */
 export interface LaneName {
   readonly tenantId: TenantId;
-  /** Of the queue. */
+  /** The name of the queue. */
   readonly name: string;
   readonly lane: string;
 }

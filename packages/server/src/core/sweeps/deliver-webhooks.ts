@@ -167,7 +167,7 @@ export class DeliverWebhooks implements Job {
   /** A webhook is due at this moment. */
   plan(wallMs: number): void {
     this.#nextMs = Math.min(this.#nextMs, wallMs);
-    // Behind the key that was read last, unless the clock was set back or both are of the same moment.
+    // Reads on after the last key, unless the clock was set back or both keys have the same moment.
     const from = webhooksFrom(Math.floor(wallMs));
     if (from < this.#readTo) this.#readTo = from;
     if (from < this.#plannedFrom) this.#plannedFrom = from;

@@ -39,7 +39,7 @@ export interface LoginFailure {
 
 export interface BegunLogin {
   readonly ok: true;
-  /** Of the identity server. */
+  /** The URL of the identity server. */
   readonly url: string;
   readonly cookie: string;
 }

@@ -17,7 +17,7 @@ export interface FloodLimits {
 export interface WatchedConnection {
   /** All bytes that have arrived. */
   readonly bytesRead: number;
-  /** Of that, the bytes of messages. */
+  /** The part of these bytes that are messages. */
   readonly messageBytes: number;
   /** Counts the memory of what has arrived and is not read. */
   countUnread(): void;

@@ -81,7 +81,7 @@ export class ServerStream implements GrpcStream {
   #onGoingAway: () => void = nothing;
   #isCloseNotified = false;
   #release: () => void = nothing;
-  /** Of the authenticated caller. */
+  /** Counts the memory of what an authenticated caller sends. */
   #input: Input | undefined;
 
   constructor(parts: StreamParts) {
@@ -479,7 +479,7 @@ export class AnonymousTurns {
 }
 
 const anonymousCallsPerTurn = 4;
-/** Of one call; more messages wait for the next turn of the event loop. */
+/** The limit for one call; more messages wait for the next turn of the event loop. */
 const messagesPerTurnMax = 512;
 /** The same limit without an authenticated caller; what has one message, such as a health check, does not wait. */
 const anonymousMessagesPerTurnMax = 2;

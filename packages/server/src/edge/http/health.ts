@@ -154,7 +154,7 @@ function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): o
 export interface Endpoints {
   /** Different after every start. */
   readonly instance: string;
-  /** Of the HTTP API. */
+  /** The port of the HTTP API. */
   port: number | undefined;
   /** Undefined when the listener is off. */
   workerStreamPort: number | undefined;

@@ -65,7 +65,7 @@ function joined(outer: string, inner: string): string {
     : `${outer}.${inner}`;
 }
 
-/** Of a value or a name that is shown in a refusal. */
+/** How much of a value or a name a refusal shows. */
 const shownCharsMax = 40;
 
 function shortened(text: string): string {

@@ -15,7 +15,7 @@ export interface QueryField {
 
 export type QueryFields = Readonly<Record<string, QueryField>>;
 
-/** Of every route for administrators. */
+/** A parameter of every route for administrators. */
 export const tenantField: QueryField = {
   about: "The tenant to act in, for operators (default: the tenant of the token).",
   schema: { type: "string" },

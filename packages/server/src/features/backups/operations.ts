@@ -13,7 +13,7 @@ import type { Store } from "../../core/store/store.ts";
 import { bind, bindInput } from "../../edge/bind.ts";
 import { refusal, type Server } from "../../edge/operation.ts";
 
-/** Of what is no task, where that is in a store of its own. */
+/** Backs up the control store where it is a store of its own. */
 export interface BackupControl {
   /** Undefined while another node of the cluster leads it. */
   readonly store: Store | undefined;

@@ -97,7 +97,7 @@ export const handOff = bind(api.cluster.handOff, {
   show: (handed) => ({ status: 200, value: { shards: handed.map(withShardName) } }),
 });
 
-/** Of which log is spoken: undefined for all of them. */
+/** The log that is meant; undefined for all logs. */
 function shardIn(text: string, count: number): Answer<number | undefined> {
   if (text === "") return { ok: true, value: undefined };
   if (text === "control") return { ok: true, value: controlNumber };

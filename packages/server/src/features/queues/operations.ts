@@ -28,7 +28,7 @@ export interface TenantQueues {
   /** In the order of their names. */
   readonly queues: readonly QueueCounts[];
   readonly pauses: readonly PausedQueue[];
-  /** Of queues whose topic limits their leases. */
+  /** Only queues whose topics limit their leases. */
   readonly leasesMax: ReadonlyMap<string, number>;
   /** Workers that wait for tasks. */
   readonly asking: readonly WaitingWorker[];

@@ -124,7 +124,7 @@ export class NotifySubscribers {
   readonly #sender: Sender<DueNotification>;
   /** Subscribers with an open request, and the audiences that wait for its end. */
   readonly #busy: Map<Subscriber, Set<Audience>> = new Map();
-  /** Of subscribers that failed, or that a rate limit holds back. */
+  /** Only of subscribers that failed, or that a rate limit delays. */
   readonly #breakers: WeakMap<Subscriber, CircuitBreaker> = new WeakMap();
   readonly #secrets: Map<TenantId, readonly SigningSecret[]> = new Map();
 

@@ -24,7 +24,7 @@ type Input = InputOf<typeof api.deadLetters.replayDeadLetters>;
 type Done = KeptOf<typeof BulkOutcome>;
 
 const failedMax = 100;
-/** So many changes are under way at a time. */
+/** The number of changes that are under way at a time. */
 const pieceTasks = 200;
 
 const acting = (action: TaskAction) => ({

@@ -57,7 +57,7 @@ export const listFailedDeliveries = bind(api.webhooks.listFailedDeliveries, {
 });
 
 const failedMax = 100;
-/** So many are planned at a time. */
+/** The number of webhooks that are planned at a time. */
 const pieceTasks = 200;
 
 export const redeliverFailed = bind(api.webhooks.redeliverFailed, {

@@ -29,7 +29,7 @@ import { lockDataDir } from "../open-data-dir.ts";
 export interface MigrateParts extends Omit<OldStoreParts, "lock"> {
   /** Put records that cannot be read in quarantine, and leave out their tasks. */
   readonly setsAsideDamaged?: boolean;
-  /** Of the files of the new logs; default: 64 MiB. */
+  /** The size of the files of the new logs; default: 64 MiB. */
   readonly segmentBytes?: number;
   readonly onProgress?: (progress: MigrationProgress) => void;
   /** Something was written. */

@@ -60,7 +60,7 @@ export interface ShardParts extends StoreParts {
   /** Hears what happens to the tasks. */
   readonly feed: Feed;
   readonly tracing?: Tracing | undefined;
-  /** Of webhooks. */
+  /** Limits the rate of webhooks. */
   readonly limiter: Limiter;
   /** Where artifacts are kept; in a local directory unless observers otherwise. */
   readonly artifacts?: ArtifactProvider | undefined;

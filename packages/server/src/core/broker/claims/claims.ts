@@ -66,7 +66,7 @@ const refillBelow = 1024;
 /** A claim for any queue reads the heads of so few queues one by one, and so few entries of each. */
 const unreadQueuesMax = 64;
 const unreadEntries = 1024;
-/** Of more queues, the heads of so many are read together, and so few entries of each. */
+/** For more queues, the heads of this number of queues are read together, with few entries of each. */
 const neighboursMax = 1024;
 const neighbourEntries = 16;
 /** Refills under way that no claim waits for yet. */

@@ -25,7 +25,7 @@ export class LaneWindow implements HeapItem {
   period = 0;
   /** All ready tasks, in memory or not. */
   ready = 0;
-  /** Those in memory. */
+  /** The number of tasks in memory. */
   size = 0;
   coveredTo = 0;
   /** Grows when a task that is on disk only leaves or comes back; a reading under way may have missed it. */

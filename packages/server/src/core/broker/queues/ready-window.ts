@@ -11,7 +11,7 @@ import type { TaskId } from "@codeq/queue";
 import type { Position } from "../../store/store.ts";
 
 const compactAt = 1024;
-/** So many tasks at the head are kept unpacked. */
+/** The number of tasks at the head that are kept unpacked. */
 export const nearMax = 4096;
 /** With fewer unpacked tasks than this, more are unpacked. */
 const nearMin = 1024;

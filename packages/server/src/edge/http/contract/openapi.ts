@@ -11,7 +11,7 @@ import type { AnyRoute } from "../route.ts";
 import { answerSchemas, type JsonSchema, ref } from "./contract-schema.ts";
 
 interface OpenApiOptions {
-  /** Of the server. */
+  /** The version of the server. */
   readonly version: string;
   /** Fields that are not known are passed over. */
   readonly isLenient: boolean;

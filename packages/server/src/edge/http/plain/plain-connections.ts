@@ -367,7 +367,7 @@ function headOf({ from, admission }: Exchange, reply: HttpReply): string {
   return typeof body === "string" ? `${head}content-length: ${Buffer.byteLength(body)}\r\n` : head;
 }
 
-/** Of all connections. */
+/** The early bytes of all connections together. */
 class EarlyBytes {
   bytes = 0;
 }
