@@ -69,6 +69,8 @@ test("the server keeps the stack of an attempt, whether the task is retried or f
   const retried = await attemptOf("retried");
   assert.equal(retried.text, "Error: outer");
   assert.match(retried.stack ?? "", /at failing .*\n(.*\n)*caused by: Error: no route\nto host\n/);
+  // The frames of this library that called the handler are left out.
+  assert.doesNotMatch(retried.stack ?? "", /run-attempt|task\.(ts|js)/);
   const permanent = await attemptOf("permanent");
   assert.deepEqual([permanent.outcome, permanent.error], ["failed", "gone"]);
   assert.match(permanent.stack ?? "", /at .*\n(.*\n)*caused by: the customer left$/);

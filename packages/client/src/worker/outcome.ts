@@ -110,6 +110,10 @@ export function outcomeOf(
 }
 
 const framesMax = 10;
+/** Files of this library that call handlers: what comes after their frames is the same for every error. */
+const callers = ["../task.", "./gathering.", "./run-attempt."].map(
+  (file) => new URL(file, import.meta.url).href,
+);
 const causesMax = 4;
 const errorsMax = 5;
 
@@ -123,7 +127,9 @@ export function stackOf(thrown: unknown): string {
 function* linesOf(thrown: unknown, depth: number): Generator<string> {
   if (!(thrown instanceof Error)) return;
   const frames = (thrown.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
-  yield* frames.filter((line) => !/\bnode:/.test(line)).slice(0, framesMax);
+  const called = frames.findIndex((line) => callers.some((file) => line.includes(file)));
+  const own = called > 0 ? frames.slice(0, called) : frames;
+  yield* own.filter((line) => !/\bnode:/.test(line)).slice(0, framesMax);
   if (depth === causesMax) return;
   if (thrown instanceof AggregateError) {
     for (const [at, each] of thrown.errors.slice(0, errorsMax).entries()) {
@@ -134,6 +140,11 @@ function* linesOf(thrown: unknown, depth: number): Generator<string> {
   if (thrown.cause === undefined) return;
   yield `caused by: ${headOf(thrown.cause)}`;
   yield* linesOf(thrown.cause, depth + 1);
+}
+
+/** For people: the error, where it was thrown, and the same of its causes. */
+export function reportOf(thrown: unknown): string {
+  return [headOf(thrown), stackOf(thrown)].filter((text) => text !== "").join("\n");
 }
 
 function headOf(thrown: unknown): string {

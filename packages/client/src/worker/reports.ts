@@ -7,6 +7,7 @@ import { inWords } from "../duration.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Settlement } from "./outbox.ts";
+import { reportOf } from "./outcome.ts";
 import type { AttemptEnd } from "./run-attempt.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { Settled, WorkerListeners, WorkerWarning } from "./worker-options.ts";
@@ -44,8 +45,7 @@ export class Reports {
     const next =
       outcome.kind === "failed" ? "the task is not retried" : "the server decides about a retry";
     const what = `task ${ctx.id} (${ctx.task}) failed in attempt ${ctx.attempt}; ${next}`;
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    this.#warn("CODEQ_TASK_FAILED", `${what}: ${text}`);
+    this.#warn("CODEQ_TASK_FAILED", `${what}: ${reportOf(error)}`);
   }
 
   /** The server has given its final answer. */

@@ -794,12 +794,16 @@ test("who listens for the end of a worker gets no warning of the process", async
 test("what nobody listens for becomes a warning", async () => {
   const silent = { on: { failed: undefined, refused: undefined } as never };
   const { server, running, deliver } = await setup(silent);
-  await deliver({ id: "a" }, { id: "b" });
-  await running[0]?.fail(new Error("broken"));
+  await deliver({ id: "a" }, { id: "b" }, { id: "c" });
+  await running[0]?.fail(new Error("broken", { cause: new TypeError("no disk") }));
   await running[1]?.finish({});
   await server.last.reply({ case: "resultAck", value: { taskId: "b", ...no("not_owner") } });
-  assert.match(server.warnings[0] ?? "", /^CODEQ_TASK_FAILED: task a \(job\) failed in attempt 1/);
-  assert.match(server.warnings[1] ?? "", /^CODEQ_REFUSED: .* of task b \(not_owner\)/);
+  await running[2]?.fail({ code: 7 });
+  const [failed = "", refused = "", object = ""] = server.warnings;
+  assert.match(failed, /^CODEQ_TASK_FAILED: task a \(job\) failed in attempt 1/);
+  assert.match(failed, /: Error: broken\n +at .*\n(.*\n)*caused by: TypeError: no disk\n/);
+  assert.match(refused, /^CODEQ_REFUSED: .* of task b \(not_owner\)/);
+  assert.match(object, /: \{"code":7\}$/);
 });
 
 /** Breaks the connection, and lets so many tries fail before there is another one. */
