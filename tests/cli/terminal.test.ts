@@ -126,3 +126,25 @@ test("a long load shows a progress bar while it runs, and only its figures after
   const screen = await terminal.screen(/tasks enqueued, claimed and completed in/);
   assert.doesNotMatch(screen, /░/);
 });
+
+test("dev opens the console with a key, and Ctrl-C still stops it", async (t) => {
+  const world = await open(t);
+  if (world === undefined) return;
+  const { terminal } = world;
+  const anyPort = "--port 0 --worker-stream-addr :0 --producer-stream-addr :0";
+  const browser = 'echo "opened $1" > /dev/tty';
+  await terminal.type(`printf '#!/bin/sh\\n%s\\n' '${browser}' > browser; chmod +x browser; clear`);
+  await terminal.type(`BROWSER=./browser codeq dev ${anyPort}`);
+  const ready = await terminal.screen(/Press Ctrl-C to stop the server/);
+  const [, url = ""] = /console +(http:\S+) {2}\(press o to open it\)/.exec(ready) ?? [];
+  await terminal.tmux("send-keys", "o");
+  await terminal.screen(new RegExp(`^opened ${url}$`, "m"));
+  await terminal.tmux("send-keys", "C-c");
+  await terminal.screen(/stopped; the data is in \.codeq\/data\n> *$/m);
+  await terminal.type(`clear; BROWSER=/no/browser codeq dev ${anyPort}`);
+  await terminal.screen(/Press Ctrl-C to stop the server/);
+  await terminal.tmux("send-keys", "o");
+  await terminal.screen(/no browser could be opened; the console is at http:/);
+  await terminal.tmux("send-keys", "C-c");
+  await terminal.screen(/stopped; the data is in/);
+});

@@ -62,8 +62,7 @@ function nextSteps(
     ...(project.hasManifest ? [] : ["  npm init -y"]),
     ...(project.missing.length === 0 ? [] : [`  npm install ${project.missing.join(" ")}`]),
     `  node --test ${at}/tasks.test.${end}`,
-    `  ${program} dev`,
-    `  node ${at}/worker.${end}`,
+    `  ${program} dev ${at}/worker.${end}`,
     `  ${program} enqueue ${command} '${payload}' --wait`,
     ...(project.typescript ? ["", ...forCompiler] : []),
   ];
@@ -167,7 +166,7 @@ export const greeter = greet.handle(async ({ name }, ctx) => {
 }
 
 function workerText(end: string): string {
-  return `/** The worker. Start it with: node codeq/worker.${end} */
+  return `/** The worker. Start it with a server for development: npx codeq dev codeq/worker.${end}; alone: node codeq/worker.${end} */
 import { codeq } from "@codeq/client";
 import { greeter } from "./tasks.${end}";
 

@@ -17,6 +17,7 @@ import { exitCodes } from "../../exit-codes.ts";
 import { devDataDirectory, serverConfig } from "../../local/data-directory.ts";
 import { DevWorker } from "../../local/dev-worker.ts";
 import { freePorts, type LogLine, readLogLines } from "../../local/server-process.ts";
+import { openInBrowser } from "../../terminal/browser.ts";
 import { count, timeOfDay } from "../../terminal/units.ts";
 import { CalmLines, followFeed, RunTimes } from "../../watch/events.ts";
 
@@ -61,6 +62,7 @@ export async function run(call: Call): Promise<number> {
       readLogLines(server.stdout, (line) => {
         if (line.msg !== "listening") return showLine(call, line);
         const ready = devReady(shown, line);
+        readKeys(call, ready, ended.signal);
         welcome(call, ready, { signal: ended.signal, worker });
         worker?.start(ready);
       });
@@ -137,6 +139,24 @@ function welcome(call: Call, ready: Ready, { signal, worker }: Shown): void {
   }).catch((error: Error) => call.note(`events cannot be shown: ${error.message}`));
 }
 
+/** On a terminal, `o` opens the console. Ctrl-C is a key, too, while keys are read one by one. */
+function readKeys(call: Call, ready: Ready, signal: AbortSignal): void {
+  const { console: consoleUrl } = ready;
+  if (consoleUrl === undefined || !isTyped(call)) return;
+  const stop = call.host.input.onKey((key) => {
+    if (key === "\x03") process.kill(process.pid, "SIGINT");
+    if (key !== "o") return;
+    openInBrowser(call.host, consoleUrl, () =>
+      call.note(`no browser could be opened; the console is at ${consoleUrl}`),
+    );
+  });
+  signal.addEventListener("abort", stop);
+}
+
+function isTyped({ host, json }: Call): boolean {
+  return !json && host.input.isTerminal && host.output.isTerminal;
+}
+
 function showLine(call: Call, line: LogLine): void {
   if (call.json) {
     call.print(line.text);
@@ -183,11 +203,9 @@ const defaultPort = ":8080";
 const events = "Events are shown below. Press Ctrl-C to stop the server.";
 const runsBelow = "Runs of tasks are shown below. Press Ctrl-C to stop the worker and the server.";
 
-function welcomeLines(
-  ready: Ready,
-  { host: { program }, style }: Call,
-  worker: DevWorker | undefined,
-): string[] {
+function welcomeLines(ready: Ready, call: Call, worker: DevWorker | undefined): string[] {
+  const { style } = call;
+  const { program } = call.host;
   const { url, console: consoleUrl, token, streams, dataDir, durability } = ready;
   const label = (text: string): string => style.dim(text.padEnd(12));
   const memory = dataDir === "" ? "in memory" : `${dataDir} (${durability})`;
@@ -195,7 +213,9 @@ function welcomeLines(
     "",
     `  ${style.bold("codeQ is ready")}  ${style.cyan(url)}`,
     "",
-    ...(consoleUrl === undefined ? [] : [`  ${label("console")}${consoleUrl}`]),
+    ...(consoleUrl === undefined
+      ? []
+      : [`  ${label("console")}${consoleUrl}${isTyped(call) ? "  (press o to open it)" : ""}`]),
     `  ${label("token")}${token ?? "a token of your configuration"}`,
     ...(streams.length === 0 ? [] : [`  ${label("gRPC")}${streams.join("  ")}`]),
     `  ${label("data")}${memory}; ${program} dev --fresh deletes the data`,
