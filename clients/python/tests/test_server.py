@@ -133,8 +133,13 @@ async def _retries(server: TestServer) -> None:
     await app.close()
 
 
-def test_errors_decide_about_the_next_attempt(codeq_server: TestServer) -> None:
+def test_errors_decide_about_the_next_attempt(codeq_server: TestServer, caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(_retries(codeq_server))
+    records = [record for record in caplog.records if record.getMessage().startswith("task ")]
+    assert [(record.getMessage().split(" ", 2)[2], record.exc_info) for record in records] == [
+        ("(flaky) failed in attempt 1 of 3: not an image", None),
+        ("(flaky) failed in attempt 1 of 3: later", None),
+    ]
 
 
 async def _stacks(server: TestServer, transport: Transport) -> None:

@@ -286,8 +286,10 @@ class Worker:
                 # The handler did not fail: it was told to stop.
                 return HAND_BACK
             error = reason
-        elif not isinstance(error, _MEANT):
-            logger.warning("task %s failed, attempt %d", context.id, context.attempt, exc_info=error)
+        # What these say was meant: where it was said does not help.
+        is_plain = isinstance(error, (*_MEANT, CodeqError))
+        what = f"task {context.id} ({context.task}) failed in attempt {context.attempt} of {context.max_attempts}"
+        logger.warning("%s: %s", what, _text_of(error), exc_info=None if is_plain else error)
         text = _text_of(error)
         stack = "\n".join(_stack_of(error))[:_STACK_CHARS_MAX] if self._stacks else ""
         if isinstance(error, Permanent):
