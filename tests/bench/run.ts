@@ -4,6 +4,7 @@
  */
 import { accessBench, accessHelp } from "./access-bench.ts";
 import { batchesBench, batchesHelp } from "./batches-bench.ts";
+import { clientsBench, clientsHelp } from "./clients-bench.ts";
 import { clusterBench, clusterHelp } from "./cluster-bench.ts";
 import { consoleBench, consoleHelp } from "./console-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
@@ -32,6 +33,7 @@ interface Subject {
 const subjects: Record<string, Subject> = {
   access: { help: accessHelp, run: accessBench },
   batches: { help: batchesHelp, run: batchesBench },
+  clients: { help: clientsHelp, run: clientsBench },
   cluster: { help: clusterHelp, run: clusterBench },
   console: { help: consoleHelp, run: consoleBench },
   engine: { help: engineHelp, run: engineBench },

@@ -26,7 +26,8 @@ async function go(cwd: string, program: string, ...args: readonly string[]): Pro
 }
 
 test("Go: the client and the example are formatted", { skip: noGo }, async () => {
-  assert.equal(await go(root, "gofmt", "-l", ...modules), "");
+  const loads = join(root, "tests/bench/client-loads/go");
+  assert.equal(await go(root, "gofmt", "-l", ...modules, loads), "");
 });
 
 test("Go: the client and the example have no lint", { skip: noGo }, async () => {

@@ -9,7 +9,9 @@ import { pythonClientSources, pythonClientTools } from "./python-tools.ts";
 
 const run = promisify(execFile);
 const folder = join(root, "clients/python");
-const driver = join(root, "tests/conformance/driver.py");
+const programs = ["conformance/driver.py", "bench/client-loads/load.py"].map((file) =>
+  join(root, "tests", file),
+);
 const tools = await pythonClientTools();
 const skip = "missing" in tools ? tools.missing : false;
 const env = {
@@ -30,11 +32,11 @@ async function python(...args: readonly string[]): Promise<string> {
 }
 
 test("Python: the client is formatted", { skip }, async () => {
-  await python("-m", "ruff", "format", "--check", "--no-cache", ".", driver);
+  await python("-m", "ruff", "format", "--check", "--no-cache", ".", ...programs);
 });
 
 test("Python: the client has no lint", { skip }, async () => {
-  await python("-m", "ruff", "check", "--no-cache", ".", driver);
+  await python("-m", "ruff", "check", "--no-cache", ".", ...programs);
 });
 
 test("Python: the types of the client are complete", { skip }, async () => {
