@@ -1,7 +1,7 @@
 /** The producer that has nothing but `fetch`: against a real server, and in runtimes that are not Node. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -129,6 +129,12 @@ test("the bundle has nothing of Node, and stays small", async (t) => {
   assert.doesNotMatch(text, /\bBuffer\b|from"node:|require\(/);
   const kilobytes = text.length / 1000;
   t.diagnostic(`${kilobytes.toFixed(1)} KB, ${(gzipSync(text).length / 1000).toFixed(1)} KB gzip`);
+  const page = readFileSync(join(root, "docs/guide/producer.md"), "utf8");
+  const [, stated] = /Bundled and minified it has (\d+) KB/.exec(page) ?? [];
+  assert.ok(
+    Math.abs(kilobytes - Number(stated)) < 2,
+    `${kilobytes} KB, and the page says ${stated}`,
+  );
   assert.ok(kilobytes < 40, `${kilobytes} KB`);
 });
 
