@@ -145,8 +145,10 @@ export { composeCore, loadConfig };
 /** Each is there once, so that a test and the command use the same server, and could be published. */
 function checkInstalled(folder: string): void {
   const scope = join(folder, "node_modules/@codeq");
-  assert.deepEqual(readdirSync(scope).sort(), [...publishedFolders].sort());
-  for (const name of publishedFolders) {
+  // NestJS is for those who have it.
+  const wanted = publishedFolders.filter((name) => name !== "nest");
+  assert.deepEqual(readdirSync(scope).sort(), wanted.sort());
+  for (const name of wanted) {
     const manifest = readFileSync(join(scope, name, "package.json"), "utf8");
     const { private: isPrivate, dependencies } = JSON.parse(manifest);
     assert.equal(isPrivate, undefined, name);

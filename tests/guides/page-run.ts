@@ -8,7 +8,7 @@
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 import { ensureProgram } from "../cli/programs.ts";
@@ -167,8 +167,10 @@ export class PageRun {
   }
 
   async #stop(): Promise<void> {
-    if (existsSync(join(this.#machine, "run/codeq/pid"))) {
-      await this.#start("systemctl stop codeq").exited;
+    const services = join(this.#machine, "run");
+    for (const name of existsSync(services) ? readdirSync(services) : []) {
+      if (!existsSync(join(services, name, "pid"))) continue;
+      await this.#start(`systemctl stop ${name}`).exited;
     }
     for (const child of this.#children.toReversed()) {
       child.signal("SIGTERM");

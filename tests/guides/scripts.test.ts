@@ -38,7 +38,7 @@ const before: Readonly<Record<string, (t: TestContext, run: PageRun) => Promise<
       t.skip(noGo);
       return false;
     }
-    symlinkSync(join(root, "clients"), join(directory, "clients"));
+    symlinkSync(root, join(directory, "codeq"));
     Object.assign(env, goCaches());
     return true;
   },

@@ -1,4 +1,4 @@
-/** The unit of the deployment guide is one that systemd takes without a complaint. */
+/** The units of the guides are such that systemd takes them without a complaint. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
@@ -31,10 +31,11 @@ async function complaints(unit: string): Promise<string> {
   }
 }
 
-test("systemd finds nothing wrong with the unit", async (t) => {
+test("systemd finds nothing wrong with the units", async (t) => {
   if (!(await ensureProgram(t, "systemd-analyze", "systemd"))) return;
-  const [block, ...others] = blocksOf("ini");
-  assert.ok(block !== undefined && others.length === 0);
+  const [worker, block, ...others] = blocksOf("ini");
+  assert.ok(worker !== undefined && block !== undefined && others.length === 0);
+  assert.equal(await complaints(worker.text), "");
   assert.equal(await complaints(block.text), "");
   const mistyped = block.text.replace("KillMode=process", "KillMode=gentle");
   assert.match(await complaints(mistyped), /kill mode .*gentle/);
@@ -43,7 +44,7 @@ test("systemd finds nothing wrong with the unit", async (t) => {
 });
 
 test("the unit in deploy/systemd is that of the guide", () => {
-  const [block] = blocksOf("ini");
+  const [block] = blocksOf("ini", "docs/guide/deployment.md");
   const [, ...lines] = block?.text.split("\n") ?? [];
   assert.equal(readFileSync(join(root, "deploy/systemd/codeq.service"), "utf8"), lines.join("\n"));
 });
