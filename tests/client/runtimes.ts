@@ -1,4 +1,4 @@
-/** Runtimes other than Node, from npm, in the user's cache folder. */
+/** Programs from npm that only tests of the client need, in the user's cache folder. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,10 +20,19 @@ export function runtime(
   if (process.platform !== "linux" || process.arch !== "x64") {
     return { missing: "the tests know it on Linux on x64 only" };
   }
-  const kept = join(toolCache, `${name}-${version}`);
-  const path = join(kept, "node_modules", file);
-  if (!existsSync(path)) install(file.replace(/^(@[^/]+\/[^/]+)\/.*$/, "$1"), version, kept);
-  return existsSync(path) ? { path } : { missing: `npm does not get ${name}` };
+  const got = fromNpm(file.replace(/^(@[^/]+\/[^/]+)\/.*$/, "$1"), version);
+  return "missing" in got ? got : { path: join(got.path, file) };
+}
+
+/** The `node_modules` with this package and what it needs, or why there is none. */
+export function fromNpm(
+  name: string,
+  version: string,
+): { readonly path: string } | { readonly missing: string } {
+  const kept = join(toolCache, `npm-${name.replaceAll("/", "-")}-${version}`);
+  const path = join(kept, "node_modules");
+  if (!existsSync(join(path, name))) install(name, version, kept);
+  return existsSync(join(path, name)) ? { path } : { missing: `npm does not get ${name}` };
 }
 
 function install(name: string, version: string, kept: string): void {
