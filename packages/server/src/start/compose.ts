@@ -89,7 +89,7 @@ export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onStat
 /** A server as a node of a cluster. */
 export interface ClusterMember extends Cluster, AsyncDisposable {
   readonly links: readonly ShardLink[];
-  /** What is no task, on all nodes. */
+  /** The replicated control store: everything that is not a task. */
   readonly control: ControlStore;
   readonly backupControl: BackupControl;
   /** The measurements of the shards that it leads. */
@@ -274,7 +274,7 @@ function openConsole(
   return { sessions, login };
 }
 
-/** The store of what is no task, and the queue. */
+/** The control store, and the queue. */
 interface Opened extends AsyncDisposable {
   readonly store: Store;
   readonly control: ControlStore;

@@ -50,7 +50,8 @@ const Cluster = object(
     ),
     shards: list(object({ shard: count(), ...replica })),
     control: object(replica, {
-      about: "The log of what is no task: API keys, audit records, subscriptions, bulk jobs.",
+      about:
+        "The control log, for everything that is not a task: API keys, audit records, subscriptions, bulk jobs.",
       isOptional: true,
     }),
     disk: object(
