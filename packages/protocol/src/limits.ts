@@ -71,6 +71,8 @@ export const limits = {
   topicConsumersMax: 10_000,
   topicsPerTenantMax: 1000,
   schedulesPerTenantMax: 10_000,
+  /** Tasks of a tenant's schedules that have not ended, in a shard; more instants are skipped (`quota`). */
+  scheduledLiveMax: 100_000,
   /** Ends with a letter or digit, so that a list of ids in a sentence cannot be misread. */
   schedulePattern: /^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,126}[A-Za-z0-9])?$/,
   cronCharsMax: 256,

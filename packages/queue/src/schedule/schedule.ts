@@ -21,7 +21,7 @@ export const skipReasons = [
 /**
  * `late`: too late to catch up. `superseded`: a later one was due as well. `overlap`: a task of the schedule was
  * running. `replaced`: a later one replaced it while it waited. `paused`: the schedule was paused. `quota`: the tenant
- * had no room for the task. `unique`: another task has the unique key.
+ * had no room for the task, by its quota or because too many tasks of its schedules have not ended. `unique`: another task has the unique key.
  */
 export type SkipReason = (typeof skipReasons)[number];
 

@@ -7,6 +7,7 @@
  * - The next nominal instant is not stored. It follows from the spec and `handledMs`, so that other data of time
  *   zones, after an update or a change of the leader, cannot repeat an instant that was handled.
  */
+import { limits } from "@codeq/protocol";
 import {
   afterEnd,
   type Change,
@@ -117,6 +118,8 @@ export class Schedules {
   onReport: (report: ScheduleReport) => void = () => {};
   readonly #parts: SchedulesParts;
   readonly #tenants: Map<TenantId, Map<string, Entry>> = new Map();
+  /** Of each tenant, the tasks of its schedules that have not ended. */
+  readonly #live: Map<TenantId, number> = new Map();
   #size = 0;
   readonly #due: IndexedHeap<Entry> = new IndexedHeap();
   /** Compiled specs by their texts. */
@@ -140,11 +143,13 @@ export class Schedules {
   async recover(): Promise<void> {
     for (const entry of [...this.#due.values()]) this.#due.remove(entry);
     this.#tenants.clear();
+    this.#live.clear();
     this.#size = 0;
     const { store } = this.#parts;
     for await (const { record, state } of store.schedules()) this.#add(record, state);
     for await (const { tenantId, id, taskId } of store.liveOfSchedules()) {
-      this.#find({ tenantId, id })?.live.add(taskId);
+      const entry = this.#find({ tenantId, id });
+      if (entry !== undefined) this.#addLive(entry, taskId);
     }
     for (const entry of this.#waiting()) this.#plan(entry);
     this.onDue();
@@ -168,7 +173,7 @@ export class Schedules {
     if (before === undefined) {
       const record = { ...of, options, version: 1, createdMs: nowMs, updatedMs: nowMs };
       const entry = this.#add(record, newScheduleState(nowMs));
-      for (const id of left) if (isLiveTask(store.task(id))) entry.live.add(id);
+      for (const id of left) if (isLiveTask(store.task(id))) this.#addLive(entry, id);
       await this.#write(entry, [writeOfSchedule(record)]);
       return { ok: true, schedule: this.#shown(entry), isNew: true };
     }
@@ -238,6 +243,7 @@ export class Schedules {
     ofTenant?.delete(of.id);
     if (ofTenant?.size === 0) this.#tenants.delete(of.tenantId);
     this.#size -= 1;
+    this.#countLive(of.tenantId, -entry.live.size);
     this.#due.remove(entry);
     await this.#parts.store.commitRecords(removalsOfSchedule(of)).done;
     return true;
@@ -385,7 +391,7 @@ export class Schedules {
 
   /** Decides and writes in this turn; resolves when that is durable. */
   async #fire(entry: Entry): Promise<void> {
-    const { clock, exceededBy, apply, cancel } = this.#parts;
+    const { clock, apply, cancel } = this.#parts;
     const nowMs = clock.nowMs();
     const freed = this.#afterEnd(entry, entry.state);
     if (freed !== undefined) {
@@ -396,8 +402,7 @@ export class Schedules {
       this.#report(entry, did);
       return;
     }
-    const room = exceededBy(entry.tenantId, 0) === undefined ? Number.POSITIVE_INFINITY : 0;
-    const input = { nowMs, live: entry.live.size, room };
+    const input = { nowMs, live: entry.live.size, room: this.#roomOf(entry) };
     const outcome = fire(this.#specOf(entry), entry.policy, entry.state, input);
     if (outcome.state.handledMs === entry.state.handledMs) {
       this.#plan(entry);
@@ -515,8 +520,8 @@ export class Schedules {
   ): ScheduleState {
     const wasLive = before !== undefined && isLive(before);
     const isLiveNow = after !== undefined && isLive(after);
-    if (isLiveNow) entry.live.add(after.id);
-    else if (before !== undefined) entry.live.delete(before.id);
+    if (isLiveNow) this.#addLive(entry, after.id);
+    else if (before !== undefined) this.#dropLive(entry, before.id);
     if (!wasLive || isLiveNow) return entry.state;
     const { clock, store } = this.#parts;
     const nowMs = Math.floor(clock.nowMs());
@@ -541,10 +546,32 @@ export class Schedules {
   }
 
   /** What follows when the task that is waited for has ended; undefined while it has not. */
-  #afterEnd({ tenantId, policy, live }: Entry, state: ScheduleState): Fired | undefined {
-    const { clock, exceededBy } = this.#parts;
-    const room = exceededBy(tenantId, 0) === undefined ? 1 : 0;
-    return afterEnd(policy, state, { nowMs: Math.floor(clock.nowMs()), live: live.size, room });
+  #afterEnd(entry: Entry, state: ScheduleState): Fired | undefined {
+    const nowMs = Math.floor(this.#parts.clock.nowMs());
+    const { policy, live } = entry;
+    return afterEnd(policy, state, { nowMs, live: live.size, room: this.#roomOf(entry) });
+  }
+
+  /** How many tasks the schedules of the tenant may create now; those that have not ended are in memory. */
+  #roomOf({ tenantId }: Entry): number {
+    if (this.#parts.exceededBy(tenantId, 0) !== undefined) return 0;
+    return Math.max(0, limits.scheduledLiveMax - (this.#live.get(tenantId) ?? 0));
+  }
+
+  #addLive({ live, tenantId }: Entry, id: TaskId): void {
+    if (live.has(id)) return;
+    live.add(id);
+    this.#countLive(tenantId, 1);
+  }
+
+  #dropLive({ live, tenantId }: Entry, id: TaskId): void {
+    if (live.delete(id)) this.#countLive(tenantId, -1);
+  }
+
+  #countLive(tenantId: TenantId, change: number): void {
+    const count = (this.#live.get(tenantId) ?? 0) + change;
+    if (count === 0) this.#live.delete(tenantId);
+    else this.#live.set(tenantId, count);
   }
 
   #waiting(): Entry[] {
