@@ -52,6 +52,10 @@ interface Known {
   readonly ready: Map<TaskId, Task>;
   /** The place in the order that leased tasks had. */
   readonly turns: Map<TaskId, number>;
+  /** Tasks that were leased when they were last told of. */
+  readonly leased: Map<TaskId, Task>;
+  /** Those of which nobody was told whether they could be sent. */
+  readonly doubtful: Map<TaskId, Task>;
   level: number;
   atMs: number;
   heldMs: number;
@@ -91,8 +95,11 @@ export class LaneWatch {
 
   /** What became durable of these tasks may not have been told. */
   lost(isLost: (id: TaskId) => boolean): void {
-    for (const { ready, turns } of this.#lanes.values()) {
+    for (const { ready, turns, leased, doubtful } of this.#lanes.values()) {
       for (const id of ready.keys()) if (isLost(id)) ready.delete(id);
+      for (const [id, task] of leased) {
+        if (isLost(id)) doubtful.set(id, task);
+      }
       for (const id of turns.keys()) if (isLost(id)) turns.delete(id);
     }
   }
@@ -105,6 +112,8 @@ export class LaneWatch {
       ids: new Set(),
       ready: new Map(),
       turns: new Map(),
+      leased: new Map(),
+      doubtful: new Map(),
       level: rate.burst,
       atMs: 0,
       heldMs: 0,
@@ -120,6 +129,9 @@ export class LaneWatch {
     const known = this.#of(task);
     known.ids.add(task.id);
     let wrong: string | undefined;
+    if (before !== undefined) decideDoubt(known, before);
+    if (after?.place.in === "leased") known.leased.set(task.id, after);
+    else known.leased.delete(task.id);
     if (because === "claimed" && before !== undefined && after !== undefined) {
       wrong = orderProblem(known, before) ?? (this.ignoresTimes ? undefined : spend(known, after));
       known.turns.set(task.id, seqOf(before));
@@ -138,7 +150,12 @@ export class LaneWatch {
 
   /** Whether a lane has more leases than its limit. */
   check(taskOf: TaskOf): string | undefined {
-    for (const [name, { ids }] of this.#lanes) {
+    for (const [name, known] of this.#lanes) {
+      const { ids, doubtful } = known;
+      for (const id of [...doubtful.keys()]) {
+        const task = taskOf(id);
+        if (task !== undefined) decideDoubt(known, task);
+      }
       const leased = [...ids].filter((id) => taskOf(id)?.place.in === "leased").length;
       if (leased > concurrency) return `${name} has ${leased} leases, its limit is ${concurrency}`;
     }
@@ -199,6 +216,14 @@ function orderProblem({ ready }: Known, before: Task): string | undefined {
 
 function seqOf({ place }: Task): number {
   return place.in === "ready" ? place.seq : 0;
+}
+
+/** Gives the units of a task back that is ready as it was before it was leased: it could not be sent. */
+function decideDoubt(known: Known, task: Task): void {
+  const leased = known.doubtful.get(task.id);
+  if (leased === undefined || !known.doubtful.delete(task.id) || task.place.in !== "ready") return;
+  const isUnsent = task.attempts === leased.attempts && task.lane?.holds === leased.lane?.holds;
+  if (isUnsent) giveBack(known, task);
 }
 
 /** No worker has seen the task, so its units are not spent. */
