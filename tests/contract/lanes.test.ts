@@ -312,6 +312,30 @@ test("with several shards, a lane is in one of them and its limit is exact", asy
   assert.match(refused.json.error, /a task of a batch cannot have a lane/);
 });
 
+test("with several shards, lanes get equal shares however many of them are in a shard", async (t) => {
+  const server = await setup(t, {
+    storage: "files",
+    settings: { shards: 3, persistenceProvider: "memory" },
+  });
+  const heavy = "l0";
+  await ofLane(server, "PUT", `/${heavy}`, { weight: 3 });
+  const lanes = Array.from({ length: 10 }, (_, n) => `l${n}`);
+  const tasks = lanes.flatMap((lane) => Array.from({ length: 40 }, () => create(server, { lane })));
+  await Promise.all(tasks);
+  const counts = new Map<string, number>();
+  for (let n = 0; n < 120; n++) {
+    for (const each of await claimed(server, 1)) {
+      const [lane = ""] = each.split(" ");
+      counts.set(lane, (counts.get(lane) ?? 0) + 1);
+    }
+  }
+  for (const lane of lanes) {
+    const share = lane === heavy ? 30 : 10;
+    const got = counts.get(lane) ?? 0;
+    assert.ok(Math.abs(got - share) <= 3, `${lane} got ${got}, its share is ${share}`);
+  }
+});
+
 test("with several shards, maxConsumers of a queue with the placement one is exact", async (t) => {
   const server = await setup(t, {
     storage: "files",

@@ -149,6 +149,8 @@ export interface QueueWork extends QueueName {
   readonly readyTotal: number;
   /** The highest priority that has tasks to claim; -1 when nothing can be claimed. */
   readonly topPriority: number;
+  /** Of all that is claimed from the queue: 1, or the weights of its lanes that claims may take from. */
+  readonly shares: number;
 }
 
 export interface ShardState {

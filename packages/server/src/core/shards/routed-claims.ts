@@ -2,11 +2,11 @@
  * Claims over several shards. Shards report which queues have work. A claim is sent to the shard with the
  * best work, and waits here while no shard has any, so it is in one place at any time. Within a shard the
  * order is exact; between shards it is as good as the last reports, and shards with equal priorities take
- * turns. A claim that wants more tasks than one shard has goes on to the next shard, and never waits once it
+ * turns by how many shares their lanes should get. A claim that wants more tasks than one shard has goes on to the next shard, and never waits once it
  * has a task.
  */
 import { FaultError } from "@codeq/engine";
-import type { TenantId } from "@codeq/queue";
+import { endTag, startTag, type TenantId } from "@codeq/queue";
 import type { Claim } from "../broker/claims/claim.ts";
 import { WaitingClaims } from "../broker/claims/waiting-claims.ts";
 import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
@@ -53,6 +53,8 @@ export class RoutedClaims {
   readonly #freed: Set<TenantId> = new Set();
   /** The shard with which the next choice among equals begins. */
   #turn = 0;
+  /** The start tag of the last choice: shards are chosen by start-time fair queueing, as lanes are. */
+  #presentTag = 0;
 
   constructor(parts: RoutedClaimsParts) {
     this.#parts = parts;
@@ -86,13 +88,14 @@ export class RoutedClaims {
 
   hint(
     shard: number,
-    { tenantId, queue: name, ready, topPriority }: ValueOf<typeof notes.hint>,
+    { tenantId, queue: name, ready, topPriority, shares }: ValueOf<typeof notes.hint>,
   ): void {
     const queue = ready > 0 ? this.queues.queue(tenantId, name) : this.queues.find(tenantId, name);
     if (queue === undefined) return;
     const hint = queue.hints[shard] as Hint;
     hint.ready = ready;
     hint.topPriority = topPriority;
+    hint.shares = shares;
     queue.changed();
     this.onMoved?.(queue);
     if (ready > 0) this.#reported.add(queue);
@@ -247,6 +250,9 @@ export class RoutedClaims {
     const isLimited = pick.queue.tenant.limitedQueues > 0;
     const queues = isLimited ? [pick.queue.name] : claim.queues;
     const hint = pick.queue.hints[pick.shard] as Hint;
+    this.#presentTag = startTag(this.#presentTag, hint.endTag);
+    const cost = Math.min(count, hint.ready - hint.asked);
+    hint.endTag = endTag(this.#presentTag, { cost, weight: hint.shares });
     hint.asked += count;
     pick.queue.changed();
     this.#turn = (pick.shard + 1) % shards.length;
@@ -264,15 +270,19 @@ export class RoutedClaims {
     const requested = queues?.flatMap((name) => tenant?.queues.get(name) ?? []);
     let best: Pick | undefined;
     let bestRank = Number.POSITIVE_INFINITY;
+    let bestTag = Number.POSITIVE_INFINITY;
     for (let step = 0; step < shards.length; step++) {
       const shard = (this.#turn + step) % shards.length;
       if (!isOpen(shard)) continue;
       const hint =
         requested === undefined ? tenant?.orders[shard]?.first() : first(requested, shard);
       const rank = hint?.rank;
-      if (hint === undefined || rank === undefined || rank >= bestRank) continue;
+      if (hint === undefined || rank === undefined || rank > bestRank) continue;
+      const tag = startTag(this.#presentTag, hint.endTag);
+      if (rank === bestRank && tag >= bestTag) continue;
       best = { queue: hint.queue, shard };
       bestRank = rank;
+      bestTag = tag;
     }
     return best;
   }

@@ -13,6 +13,10 @@ export class Hint implements Rankable<Hint> {
   /** -1 without ready tasks. */
   topPriority = -1;
   asked = 0;
+  /** The weights of the lanes that claims may take from; 1 without lanes. */
+  shares = 1;
+  /** Where it stands after the last claim that was sent there, by shares. */
+  endTag = 0;
   entry: Ranked<Hint> | undefined;
 
   constructor(queue: RoutedQueue) {
@@ -69,6 +73,11 @@ export class RoutedQueue implements WaitingQueue {
   /** It has as many leases as its topic allows. */
   get isAtLimit(): boolean {
     return this.#leasedTotal >= this.leasedMax;
+  }
+
+  /** Over all shards. */
+  get shares(): number {
+    return this.hints.reduce((sum, { ready, shares }) => sum + (ready > 0 ? shares : 0), 0);
   }
 
   /** -1 without tasks to claim. */

@@ -386,13 +386,13 @@ export class ShardHost {
     if (this.#isReset) to.note(notes.reset, undefined);
     this.#isReset = false;
     for (const queue of this.#queues) {
-      const { tenantId, name: queueName, readyTotal, topPriority } = queue;
+      const { tenantId, name: queueName, readyTotal, topPriority, shares } = queue;
       const of = { tenantId, queue: queueName };
       // A paused queue has no tasks to claim.
       const ready = topPriority < 0 ? 0 : readyTotal;
       if (ready > 0) this.#reportedReady.add(queue);
       else this.#reportedReady.delete(queue);
-      to.note(notes.hint, { ...of, ready, topPriority });
+      to.note(notes.hint, { ...of, ready, topPriority, shares });
       tenants.add(tenantId);
       const { topic, counts } = queue;
       if (topic === undefined && !this.#reportedTopics.delete(queue)) continue;

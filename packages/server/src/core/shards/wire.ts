@@ -249,12 +249,13 @@ export const answers = numbered(1, {
 
 /** What a shard sends besides answers. */
 export const notes = numbered(firstNote, {
-  /** How many tasks of a queue are ready, and the highest priority among them; -1 for none. */
-  hint: struct<OfQueue & { ready: number; topPriority: number }>({
+  /** How many tasks of a queue are ready, the highest priority among them (-1 for none), and the shares of their lanes. */
+  hint: struct<OfQueue & { ready: number; topPriority: number; shares: number }>({
     tenantId: text,
     queue: text,
     ready: number,
     topPriority,
+    shares: number,
   }),
   /** How many leases a queue with a topic has, and how many it may have over all shards; 0 for any number. */
   leased: struct<OfQueue & { leased: number; max: number; isPlaced: boolean }>({

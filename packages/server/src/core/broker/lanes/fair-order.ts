@@ -14,6 +14,8 @@ export class FairOrder {
   #presentTag = 0;
   #plainEndTag = 0;
   #period = 1;
+  /** Of all lanes in the order. */
+  weight = 0;
 
   get size(): number {
     return this.#windows.size;
@@ -23,10 +25,13 @@ export class FairOrder {
     if (this.size === 0 && !hasPlain) this.#beginPeriod();
     window.dueMs = startTag(this.#presentTag, this.#endTagOf(window));
     this.#windows.push(window);
+    window.weight = window.lane.policy.weight;
+    this.weight += window.weight;
   }
 
   leave(window: LaneWindow): void {
     this.#windows.remove(window);
+    this.weight -= window.weight;
   }
 
   /** The window whose turn it is; undefined when it is the turn of tasks without a lane, or there is none. */

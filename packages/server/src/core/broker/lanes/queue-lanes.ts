@@ -111,7 +111,9 @@ export class QueueLanes {
   }
 
   #adopt(lane: Lane): void {
-    lane.policy = policyOf(this.#policy, this.#limits.get(lane.name));
+    const policy = policyOf(this.#policy, this.#limits.get(lane.name));
+    if (policy.weight !== lane.policy.weight) this.#withdraw(lane);
+    lane.policy = policy;
     lane.allowance.adopt(lane.policy.rate, this.#nowMs);
     this.offer(lane);
   }
@@ -239,6 +241,14 @@ export class QueueLanes {
     this.recheck();
   }
 
+  #withdraw(lane: Lane): void {
+    if (lane.offered === undefined) return;
+    const { priority } = lane.offered;
+    this.#order(priority).leave(lane.offered);
+    lane.offered = undefined;
+    this.#report(priority);
+  }
+
   #report(priority: number | undefined): void {
     if (priority !== undefined) this.queue.offerLanes(priority, this.#order(priority).size > 0);
   }
@@ -255,6 +265,12 @@ export class QueueLanes {
   /** The window that a claim takes from next; undefined for the tasks without a lane. */
   next(priority: number): LaneWindow | undefined {
     return this.#orders[priority]?.next(this.queue.plainReady(priority) > 0);
+  }
+
+  /** The weights of all lanes that claims may take from, and of the tasks without a lane. */
+  weightOf(priority: number): number {
+    const plain = this.queue.plainReady(priority) > 0 ? 1 : 0;
+    return plain + (this.#orders[priority]?.weight ?? 0);
   }
 
   /** About how many tasks of other lanes come before a task that is behind so many of its own lane. */

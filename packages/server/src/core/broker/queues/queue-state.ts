@@ -135,6 +135,12 @@ export class QueueState implements WaitingQueue, Rankable<QueueState> {
     return 31 - Math.clz32((this.#readyBits | this.#laneBits) & this.#claimable);
   }
 
+  /** How many shares of what is claimed the queue should get in this shard: those of its lanes. */
+  get shares(): number {
+    const { topPriority, lanes } = this;
+    return lanes === undefined || topPriority < 0 ? 1 : Math.max(1, lanes.weightOf(topPriority));
+  }
+
   /** The next task, whether or not it may be claimed now; undefined when it has to be read. */
   get nextSeq(): number | undefined {
     const priority = 31 - Math.clz32(this.#readyBits | this.#laneBits);
