@@ -1,6 +1,6 @@
 /** What happens to the machines of a campaign. Everything but what a fault ends itself is healed after it. */
 import { setTimeout as pause } from "node:timers/promises";
-import { type Fleet, nodeNames } from "./fleet.ts";
+import { type Fleet, logPeerPort, nodeNames } from "./fleet.ts";
 import type { Ways } from "./network.ts";
 
 export interface Field {
@@ -20,6 +20,8 @@ const slowKilobits = 512;
 const lostShare = 0.2;
 const hourMs = 60 * 60 * 1000;
 const flaps = 6;
+/** On a machine that does nothing else it takes three. */
+const restartSecondsMax = 25;
 const flapMs = { least: 150, more: 900 } as const;
 
 const processFaults: Readonly<Record<string, Fault>> = {
@@ -114,6 +116,22 @@ const networkFaults: Readonly<Record<string, NetworkFault>> = {
   "one machine does not hear the leader": async ({ ways, leader, pick }) => {
     const node = await leader();
     ways.cutOneWay(pick(others(node)), node);
+  },
+  "the log server of the leader loses the others": async ({ ways, leader }) => {
+    // It still answers its clients.
+    ways.cutPort(await leader(), logPeerPort);
+  },
+  "a log server loses the others": ({ ways, pick }) => ways.cutPort(pick(nodeNames), logPeerPort),
+  "restart a node while another machine is cut off": async (field) => {
+    const { fleet, ways, pick, isReady, problem } = field;
+    const node = pick(nodeNames);
+    isolate(ways, pick(others(node)));
+    const startMs = performance.now();
+    await fleet.stop(node);
+    await fleet.start(node);
+    await isReady(node);
+    const seconds = (performance.now() - startMs) / 1000;
+    if (seconds > restartSecondsMax) problem(`${node} took ${seconds.toFixed(1)} s to start`);
   },
   "the links of the leader flap": async (field) => flap(field, await field.leader()),
   "the links of a machine flap": (field) => flap(field, field.pick(nodeNames)),

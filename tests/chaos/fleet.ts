@@ -20,6 +20,8 @@ export const nodeNames: readonly string[] = ["a", "b", "c"];
 const secret = "the secret of the nodes of the campaign";
 const httpPort = 8080;
 const peerPort = 7000;
+/** Where log servers reach each other. */
+export const logPeerPort: number = peerPort + 2;
 const logBytes = 256 * 1024 ** 2;
 /** etcd prepares files of 64 MB for its next records. */
 const diskMegabytes = 700;
@@ -167,7 +169,7 @@ export class Fleet implements AsyncDisposable {
   async startLogs(): Promise<AsyncDisposable> {
     const members = nodeNames.map((node) => ({
       name: node,
-      address: this.#address(node, peerPort + 2),
+      address: this.#address(node, logPeerPort),
     }));
     const children = nodeNames.map((node) => {
       const directory = join(this.dataDir(node), "etcd");
@@ -176,7 +178,7 @@ export class Fleet implements AsyncDisposable {
         name: node,
         directory,
         clientAddress: this.#address(node, peerPort + 1),
-        peerAddress: this.#address(node, peerPort + 2),
+        peerAddress: this.#address(node, logPeerPort),
         members,
         isJoining: true,
         quotaBytes: 2 * logBytes,

@@ -29,6 +29,8 @@ export interface Ways {
   /** `deaf` hears nothing of `silent` any more, while the other direction works. */
   cutOneWay(deaf: string, silent: string): void;
   cut(one: string, other: string): void;
+  /** Nothing that goes to or comes from this port arrives at the machine. */
+  cutPort(name: string, port: number): void;
   /** What the machine sends leaves at this rate, so that it queues up. */
   slow(name: string, kilobits: number): void;
   /** The machine loses this share of the packets that it is sent. */
@@ -103,6 +105,13 @@ export class NamespaceNetwork implements Network, Ways {
   cut(one: string, other: string): void {
     this.cutOneWay(one, other);
     this.cutOneWay(other, one);
+  }
+
+  cutPort(name: string, port: number): void {
+    for (const end of ["--dport", "--sport"]) {
+      const packets = ["-p", "tcp", end, String(port)];
+      this.#on(name, ["iptables", "-A", "INPUT", ...packets, "-j", "DROP"]);
+    }
   }
 
   slow(name: string, kilobits: number): void {

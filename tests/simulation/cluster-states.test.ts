@@ -280,6 +280,27 @@ test("a follower with a full disk stays behind, leads nothing, and catches up", 
   await assertFound(world, ids);
 });
 
+test("after the end of a log nobody leads, also a node that cannot store the end", async () => {
+  const { world, leader, followers } = await setup();
+  const [full] = followers as readonly [SimNode, SimNode];
+  await created(world, leader);
+  full.isDiskFull = true;
+  assert.equal(leader.shards[0]?.end(), true);
+  const rolesOf = (): unknown[] => world.nodes.map(({ shards }) => shards[0]?.status.role);
+  for (let turn = 0; turn < 200; turn += 1) {
+    await world.clock.advance(50);
+    assert.ok(turn < 10 || rolesOf().every((role) => role === "following" || role === "ended"));
+  }
+  assert.match(problemOf(full), /disk of the node is full/);
+  full.isDiskFull = false;
+  await world.clock.advance(5000);
+  assert.deepEqual(rolesOf(), ["ended", "ended", "ended"]);
+  for (const { shards } of world.nodes) {
+    const { slot, epoch } = shards[0]?.status ?? {};
+    assert.deepEqual([slot, epoch], [leader.shards[0]?.status.slot, 1]);
+  }
+});
+
 test("a leader with a full disk refuses changes, and makes them again when it has room", async () => {
   const { world, leader } = await setup();
   const ids = [await created(world, leader)];
