@@ -29,6 +29,8 @@ export interface CampaignOptions {
 export type FaultPlan =
   /** Drawn from these for some time, each for a time that is drawn. */
   | { readonly kind: "drawn"; readonly names: readonly string[]; readonly seconds: number }
+  /** Each as often, for a time that is drawn, with all nodes ready before it: how long the pauses are. */
+  | { readonly kind: "each"; readonly names: readonly string[]; readonly times: number }
   /** One after the other, each until work goes on in spite of it. */
   | { readonly kind: "listed"; readonly names: readonly string[] };
 
@@ -37,8 +39,8 @@ export interface CampaignReport {
   readonly acknowledged: number;
   readonly completions: number;
   readonly repeated: number;
-  /** How often each fault struck, and the longest time without an acknowledgement, in milliseconds. */
-  readonly struck: ReadonlyMap<string, { readonly times: number; readonly pauseMs: number }>;
+  /** The longest time without an acknowledgement at each time a fault struck, in milliseconds. */
+  readonly struck: ReadonlyMap<string, readonly number[]>;
   readonly problems: readonly string[];
   /** Where data and output of the processes are, after a campaign that is not sound. */
   readonly kept: string | undefined;
@@ -98,7 +100,7 @@ interface Parts {
 
 class Campaign {
   readonly ledger: Ledger = new Ledger();
-  readonly struck: Map<string, { readonly times: number; readonly pauseMs: number }> = new Map();
+  readonly struck: Map<string, number[]> = new Map();
   repeated = 0;
   readonly #options: CampaignOptions;
   readonly #parts: Parts;
@@ -142,9 +144,17 @@ class Campaign {
       }
       return true;
     }
+    const last = (): Promise<void> => pause(random.int(faultMsMax));
+    if (plan.kind === "each") {
+      const all = Array.from({ length: plan.times }, () => plan.names).flat();
+      for (const name of all) {
+        await this.#allReady();
+        if (!(await this.#strike(name, last))) return false;
+      }
+      return true;
+    }
     const endMs = performance.now() + plan.seconds * 1000;
     while (performance.now() < endMs) {
-      const last = (): Promise<void> => pause(random.int(faultMsMax));
       if (!(await this.#strike(random.pick(plan.names), last))) return false;
     }
     return true;
@@ -174,9 +184,7 @@ class Campaign {
       this.ledger.problems.push(`after "${name}" ${death}, by itself`);
     }
     const pauseMs = Math.round(watch());
-    const earlier = this.struck.get(name) ?? { times: 0, pauseMs: 0 };
-    const longest = Math.max(earlier.pauseMs, pauseMs);
-    this.struck.set(name, { times: earlier.times + 1, pauseMs: longest });
+    this.struck.set(name, [...(this.struck.get(name) ?? []), pauseMs]);
     const created = this.ledger.tasks.size - before;
     onLine(
       `${name}: lasted ${lastedMs} ms, longest pause ${pauseMs} ms, ${created} tasks acknowledged`,

@@ -1,6 +1,7 @@
 /** `npm run chaos`: real nodes and log servers under load, with faults, and whether anything was lost. */
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
+import { median } from "../bench/figures.ts";
 import { etcdBinary } from "../cluster/etcd-binary.ts";
 import { type CampaignReport, campaign, type FaultPlan } from "./campaign.ts";
 import { faultNames } from "./faults.ts";
@@ -12,6 +13,7 @@ const usage = `npm run chaos -- [options]
   --seed TEXT       repeats the choices of a run (drawn from the time unless given)
   --shards N        drawn from the seed unless given
   --only TEXT       only faults with this in their names
+  --each N          every fault N times, instead of --seconds: the pauses of a table
   --list A,B        these faults, one after the other and each until work goes on, instead of --seconds
   --loopback        without a network of its own, and so without faults of network and disks
   --no-compare      breaks the log on purpose: the campaign has to notice
@@ -27,6 +29,7 @@ const { values } = parseArgs({
     shards: { type: "string" },
     only: { type: "string", default: "" },
     list: { type: "string" },
+    each: { type: "string" },
     "no-compare": { type: "boolean", default: false },
     loopback: { type: "boolean", default: false },
     /** The namespace in which this process was started, by itself. */
@@ -95,6 +98,7 @@ async function run(network: Network): Promise<number> {
 function faultPlan(all: readonly string[]): FaultPlan {
   if (values.list === undefined) {
     const names = all.filter((name) => name.includes(values.only));
+    if (values.each !== undefined) return { kind: "each", names, times: Number(values.each) };
     return { kind: "drawn", names, seconds: Number(values.seconds) };
   }
   const names = values.list.split(",");
@@ -109,10 +113,10 @@ function table({ shards, acknowledged, completions, repeated, struck }: Campaign
     ["tasks acknowledged", String(acknowledged)],
     ["completions acknowledged", String(completions)],
     ["requests that were repeated", String(repeated)],
-    ...[...struck].map(([name, { times, pauseMs }]): [string, string] => [
-      name,
-      `${times} times, longest pause ${pauseMs} ms`,
-    ]),
+    ...[...struck].map(([name, pauses]): [string, string] => {
+      const figures = `median ${Math.round(median(pauses) ?? 0)} ms, longest ${Math.max(...pauses)} ms`;
+      return [name, `${pauses.length} times, pauses: ${figures}`];
+    }),
   ];
   return rows.map(([what, value]) => `  ${what.padEnd(44)} ${value}`);
 }
