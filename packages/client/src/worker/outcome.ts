@@ -110,12 +110,15 @@ export function outcomeOf(
 }
 
 const framesMax = 10;
-/** Files of this library that call handlers: what comes after their frames is the same for every error. */
-const callers = ["../task.", "./gathering.", "./run-attempt."].map(
-  (file) => new URL(file, import.meta.url).href,
-);
 const causesMax = 4;
 const errorsMax = 5;
+/** Bundlers take `new URL` for a file to copy, and in a bundle of CommonJS there is no URL. */
+const here: string | undefined = import.meta.url;
+const sources = /^.*(?=worker\/outcome\.)/.exec(here ?? "")?.[0];
+/** Files of this library that call handlers: what comes after their frames is the same for every error. */
+const callers = ["task.", "worker/gathering.", "worker/run-attempt."].flatMap((file) =>
+  sources === undefined ? [] : sources + file,
+);
 
 /** Where the error was thrown, without its message, and the same of its causes and of the errors that it joins. */
 export function stackOf(thrown: unknown): string {
