@@ -30,6 +30,12 @@ test("the document has patterns, choices and links that lead from lists to their
   assert.deepEqual(bodyOf("POST /admin/keys").name.pattern, "\\S");
   const topic = operation("PUT /admin/topics/{topicName}").parameters[0];
   assert.equal(topic.schema.type, "string");
+  const parameter = (key: string, name: string) =>
+    operation(key).parameters.find((each: { name: string }) => each.name === name).schema;
+  for (const verb of ["POST /admin/queues/{command}/pause", "GET /admin/queues/{command}/series"]) {
+    assert.equal(parameter(verb, "command").pattern, limits.commandPattern.source, verb);
+  }
+  assert.equal(parameter("GET /admin/audit", "from").format, "date-time");
   const linked = (key: string, status: number, to: string): unknown =>
     operation(key).responses[status].links?.[to]?.parameters;
   assert.deepEqual(linked("GET /admin/tasks", 200, "inspectTask"), {

@@ -9,6 +9,7 @@
  * | `min` `max` `pattern` `oneOf` `isLine` `isUnique` | bounds of a request: checked in `operation.run`, and in the document |
  * | `rule` | the bounds in words, where `1 to 9` does not say it: `invalid 'name' (rule)` |
  * | `refusal` | the whole text of the refusal, where it has another form |
+ * | `code` | the error code of the refusal, where it is not that of the endpoint |
  * | `none` | stands for a missing value: requests may omit it, the server always has it, answers leave it out |
  * | `isOptional` | may be missing, and is undefined in the server then |
  * | `isRequired` | a body without it cannot be read (`invalid body`) |
@@ -20,6 +21,8 @@
  * `none`. A request field with
  * none of these words must be there and within its bounds; the refusal is that of its bounds.
  */
+import type { ErrorCode } from "../errors.ts";
+
 export interface Words<None> {
   readonly as?: string;
   readonly name?: string;
@@ -29,6 +32,7 @@ export interface Words<None> {
   readonly isOptional?: true;
   readonly rule?: string;
   readonly refusal?: string;
+  readonly code?: ErrorCode;
   /** The least number, or the least length of a text or list. */
   readonly min?: number;
   readonly max?: number;

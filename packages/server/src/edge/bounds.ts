@@ -42,7 +42,7 @@ function checksOf(fields: Fields, { code, say, namesField }: OutOfBounds): Check
     return (input) => {
       const rule = broken(input[kept]);
       if (rule === undefined) return undefined;
-      const refused = refusal(code, shape.refusal ?? say(field, rule));
+      const refused = refusal(shape.code ?? code, shape.refusal ?? say(field, rule));
       return namesField === true ? { ...refused, details: { field } } : refused;
     };
   });

@@ -34,8 +34,8 @@ export const audit = endpoints({
     summary: "List audit records",
     query: {
       ...pageQuery(/^[0-9a-f]{14}\/[0-9a-f]{16}$/),
-      from: instant("RFC 3339 time: only records at or after this time.", { isOptional: true }),
-      to: instant("RFC 3339 time: only records before this time.", { isOptional: true }),
+      from: instant("Only records at or after this time.", { isOptional: true }),
+      to: instant("Only records before this time.", { isOptional: true }),
       action: text("Only records of this action, such as `create_api_key`.", {
         pattern: /^[a-z_]{1,64}$/,
         refusal: "invalid 'action'",

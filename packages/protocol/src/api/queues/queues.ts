@@ -158,7 +158,13 @@ export const Setting = object(
   { about: "A setting of the server; secrets have no value here." },
 );
 
-const params = { command: text("The command of the queue; letter case is ignored.") };
+const queueName = {
+  pattern: limits.commandPattern,
+  code: "invalid_command",
+  refusal: "invalid command",
+} as const;
+const about = "The command of the queue; letter case is ignored.";
+const params = { command: text(about, queueName) };
 const series = {
   access: "viewer",
   operation: "get_series",
@@ -233,7 +239,8 @@ export const queues = endpoints({
     key: "GET /admin/queues/:command",
     access: "viewer",
     summary: "Count the tasks of a queue",
-    params,
+    // Any name has an answer, with zeros.
+    params: { command: text(about) },
     replies: {
       200: { about: "Counts by place; zeros for a queue without tasks.", shape: QueueCounts },
     },

@@ -57,7 +57,8 @@ function typeOf(shape: Shape, side: Side): JsonSchema {
       return { type: "string", ...(format === undefined ? {} : { format }), ...values };
     }
     case "instant":
-      return { type: "string", ...(side === "answer" ? { format: "date-time" } : {}) };
+      // A body may leave it empty.
+      return { type: "string", ...(side === "body" ? {} : { format: "date-time" }) };
     case "whole":
       return { type: "integer" };
     case "decimal":
