@@ -636,6 +636,32 @@ test("a preview names gaps and repeated hours", async (t) => {
   assert.match(hourly.json.runs[1].note, /comes a second time/);
 });
 
+test("a preview of instants that are far apart ends, and says that there are more", async (t) => {
+  const server = await setup(t);
+  // Nothing but the last minute of a day, in every second minute of which an exception ends.
+  const except = ["*/2 * * * *", "1-57/2 * * * *", "59 0-22 * * *"];
+  const spec = { cron: "* * * * *", except, count: 1000 };
+  const { json } = await server.post("/admin/schedules/preview", spec, caller);
+  assert.equal(json.hasMore, true);
+  assert.equal(json.runs[0].at, "2026-01-02T23:59:00Z");
+  assert.ok(json.runs.length < 10, `${json.runs.length} runs`);
+});
+
+test("a year in which a schedule of seconds was paused is counted exactly, with what is excepted", async (t) => {
+  const server = await setup(t);
+  const except = ["* 0-11 * * *", "2026-03-01"];
+  await made(server, "ticks", { ...minutely, cron: "* * * * * *", except });
+  await change(server, "ticks", "pause");
+  const { handledAt } = await shown(server, "ticks");
+  server.clock.stepWall(365 * 24 * hourMs);
+  await server.clock.advance(minuteMs);
+  const { json } = await change(server, "ticks", "resume");
+  assert.equal(handledAt, "2026-01-02T03:04:05.12Z");
+  // 364 afternoons, without 1 March, and none of the night and the morning at the end.
+  assert.equal(json.skipped.paused, (365 - 1) * 12 * 3600);
+  assert.equal(json.handledAt, "2027-01-01T23:59:59Z");
+});
+
 const mistakes: readonly [object, RegExp][] = [
   [{ cron: "0 0 30 2 *" }, /never fires: no month that it names has such a day; write for example/],
   [
@@ -648,6 +674,7 @@ const mistakes: readonly [object, RegExp][] = [
     /never fires from now on; look at 'until' and 'except'/,
   ],
   [{ cron: "0 9 * * *", except: ["* * * * *"] }, /never fires from now on/],
+  [{ cron: "0 9 * * *", except: ["0 * * * * *"] }, /has six fields; leave out the seconds/],
   [{ cron: "0 9 * * *", spread: "soon" }, /"soon" is no length of time/],
   [{ cron: "0 9 * * *", overlap: "often" }, /use allow, skip, one or replace/],
   [{ cron: "0 9 * * *", webhook: "ftp://x" }, /an http or https URL/],

@@ -304,14 +304,54 @@ function nextPart(
   return later < 0 ? undefined : later * length + (inside(0) as number);
 }
 
-/** Whether a second of a day that matches does; with five fields, any second of a matching minute does. */
-export function matchesSecond(
-  { hours, minutes, seconds, hasSeconds }: Cron,
-  second: number,
-): boolean {
-  return (
-    allows(hours, Math.floor(second / 3600)) &&
-    allows(minutes, Math.floor(second / 60) % 60) &&
-    (!hasSeconds || allows(seconds, second % 60))
-  );
+/** The number of matching days from one to another, both included. */
+export function countDays(cron: Cron, from: number, last: number): number {
+  if (cron.isAnyDay && cron.isAnyWeekday && cron.months.isFull) return Math.max(0, last - from + 1);
+  let count = 0;
+  for (let day = nextDay(cron, from, last); day !== undefined; day = nextDay(cron, day + 1, last)) {
+    count += 1;
+  }
+  return count;
+}
+
+/** The number of matching seconds of a day before one of them. */
+export function countSeconds({ hours, minutes, seconds }: Cron, end: number): number {
+  const [hour, minute, second] = [Math.floor(end / 3600), Math.floor(end / 60) % 60, end % 60];
+  const ofMinute = countBelow(seconds, 60);
+  const ofHour = countBelow(minutes, 60) * ofMinute;
+  const inMinute = allows(minutes, minute) ? countBelow(seconds, second) : 0;
+  const inHour = allows(hours, hour) ? countBelow(minutes, minute) * ofMinute + inMinute : 0;
+  return countBelow(hours, hour) * ofHour + inHour;
+}
+
+function countBelow(field: Field, end: number): number {
+  let count = 0;
+  for (let value = 0; value < end; value++) if (allows(field, value)) count += 1;
+  return count;
+}
+
+/** The end of the minutes in a row that match, in the hour or, if all its minutes do, in the day of a local time. */
+export function endOfRun({ hours, minutes }: Cron, localMs: number): number {
+  const minute = Math.floor(localMs / 60_000);
+  const day = Math.floor(minute / 1440);
+  const hour = Math.floor(minute / 60) % 24;
+  if (!minutes.isFull) {
+    const ofHour = minute % 60;
+    return (minute - ofHour + endOfAllowed(minutes, ofHour, 60)) * 60_000;
+  }
+  return (day * 24 + endOfAllowed(hours, hour, 24)) * 3_600_000;
+}
+
+function endOfAllowed(field: Field, from: number, end: number): number {
+  let value = from;
+  while (value < end && allows(field, value)) value += 1;
+  return value;
+}
+
+/** Whether the minute of a local time matches an expression with five fields. */
+export function matches(cron: Cron, localMs: number): boolean {
+  const minute = Math.floor(localMs / 60_000);
+  const number = Math.floor(minute / 1440);
+  const second = (minute - number * 1440) * 60;
+  return nextDay(cron, number, number) !== undefined && nextSecond(cron, second) === second;
 }

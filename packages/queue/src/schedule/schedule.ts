@@ -76,8 +76,6 @@ export interface Fired {
   readonly skipped: readonly Skips[];
   /** Whether the running tasks are to be cancelled. */
   readonly cancels: boolean;
-  /** Whether more is due; then the rule is asked again. */
-  readonly hasMore: boolean;
 }
 
 export interface FireInput {
@@ -94,8 +92,6 @@ const catchUpMax = 1000;
 const onTimeMs = 60_000;
 const latestMs = 3_600_000;
 const skipsKept = 20;
-/** Nominal instants that are decided about at once. */
-const pieceMax = 4 * catchUpMax;
 
 const noSkips = Object.fromEntries(skipReasons.map((why) => [why, 0])) as ScheduleState["skipped"];
 
@@ -124,7 +120,7 @@ export function nextNominal(
   return times > 0 && planned >= times ? undefined : spec.next(handledMs);
 }
 
-/** Decides about nominal instants that are due, the earliest first. */
+/** Decides about all nominal instants that are due, the earliest first. */
 export function fire(
   spec: Spec,
   policy: SchedulePolicy,
@@ -132,20 +128,35 @@ export function fire(
   input: FireInput,
 ): Fired {
   const decision = new Decision(policy, state, input);
-  const lateBefore = lateBeforeMs(policy, input.nowMs);
-  decision.handleLate(spec, lateBefore);
-  const due = dueInstants(spec, policy, decision, input.nowMs);
-  const isWhole = due.length <= pieceMax;
-  const decided = isWhole ? due.length : pieceMax - catchUpMax;
-  for (const [at, nominalMs] of due.slice(0, decided).entries()) {
-    if (decision.hasEnded) break;
-    const later = due.length - 1 - at;
-    if (nominalMs < lateBefore) decision.skip("late", nominalMs);
-    else if (policy.catchUp !== "all" && later > 0) decision.skip("superseded", nominalMs);
-    else if (later >= catchUpMax) decision.skip("late", nominalMs);
-    else decision.create(nominalMs);
+  const dueMs = Math.floor(input.nowMs - policy.delayMs);
+  decision.skipAll("late", spec, Math.ceil(lateBeforeMs(policy, input.nowMs)) - 1);
+  const isAll = policy.catchUp === "all";
+  const olderMs = untilLast(spec, isAll ? catchUpMax : 1, { fromMs: decision.handledMs, dueMs });
+  decision.skipAll(isAll ? "late" : "superseded", spec, olderMs);
+  let nominalMs = spec.next(decision.handledMs);
+  while (nominalMs !== undefined && nominalMs <= dueMs && !decision.hasEnded) {
+    decision.create(nominalMs);
+    nominalMs = spec.next(nominalMs);
   }
-  return decision.outcome(!isWhole);
+  return decision.outcome();
+}
+
+/** The instant behind which only so many nominal instants are due. */
+function untilLast(
+  spec: Spec,
+  most: number,
+  { fromMs, dueMs }: { readonly fromMs: number; readonly dueMs: number },
+): number {
+  const isMore = (ms: number): boolean => spec.count(ms, dueMs) > most;
+  if (dueMs <= fromMs || !isMore(fromMs)) return fromMs;
+  let low = fromMs;
+  let high = dueMs;
+  while (high - low > 1) {
+    const middle = low + Math.floor((high - low) / 2);
+    if (isMore(middle)) low = middle;
+    else high = middle;
+  }
+  return high;
 }
 
 /** Nominal instants before this one are too late. */
@@ -153,23 +164,6 @@ function lateBeforeMs({ catchUp, withinMs, delayMs }: SchedulePolicy, nowMs: num
   const defaults = { none: onTimeMs, latest: latestMs, all: Number.POSITIVE_INFINITY };
   const within = catchUp === "none" ? Math.min(withinMs ?? onTimeMs, onTimeMs) : withinMs;
   return nowMs - delayMs - (within ?? defaults[catchUp]);
-}
-
-/** One more than a piece when there is more. */
-function dueInstants(
-  spec: Spec,
-  policy: SchedulePolicy,
-  { handledMs }: Decision,
-  nowMs: number,
-): readonly number[] {
-  const due: number[] = [];
-  let nominalMs = spec.next(handledMs);
-  while (nominalMs !== undefined && nominalMs + policy.delayMs <= nowMs) {
-    due.push(nominalMs);
-    if (due.length > pieceMax) break;
-    nominalMs = spec.next(nominalMs);
-  }
-  return due;
 }
 
 /** The running task has ended: creates the task that waited for it. */
@@ -183,7 +177,7 @@ export function afterEnd(
   const decision = new Decision(policy, { ...state, waitingMs: undefined }, input);
   if (state.pause === undefined) decision.create(waitingMs);
   else decision.skip("paused", waitingMs);
-  return decision.outcome(false);
+  return decision.outcome();
 }
 
 /** Skips instants that were to be fired and got no task, because another task has their unique key. */
@@ -234,8 +228,8 @@ export function resumeSchedule(
 ): Fired {
   const resumed = { ...state, pause: undefined, failures: 0 };
   const decision = new Decision(policy, resumed, { nowMs, live: 0, room: 0 });
-  decision.skipAll("paused", spec, nowMs - policy.delayMs);
-  return decision.outcome(false);
+  decision.skipAll("paused", spec, Math.floor(nowMs - policy.delayMs));
+  return decision.outcome();
 }
 
 /** What is decided in one go. */
@@ -279,29 +273,12 @@ class Decision {
 
   /** Skips everything up to an instant. */
   skipAll(why: SkipReason, spec: Spec, untilMs: number): void {
+    const fromMs = this.hasEnded ? undefined : spec.next(this.handledMs);
+    if (fromMs === undefined || fromMs > untilMs) return;
     const count = spec.count(this.handledMs, untilMs);
-    const first = spec.next(this.handledMs);
-    if (first === undefined || first > untilMs || this.hasEnded) return;
-    if (count === undefined) {
-      for (
-        let at: number | undefined = first;
-        at !== undefined && at <= untilMs;
-        at = spec.next(at)
-      ) {
-        this.skip(why, at);
-      }
-      return;
-    }
-    // The last of them is not needed exactly: everything up to the limit has been decided.
-    this.#add({ why, fromMs: first, toMs: untilMs, count });
-    this.handledMs = Math.max(this.handledMs, untilMs);
-  }
-
-  /** A server that was down for long has many that are too late; where they can be counted, they need no search. */
-  handleLate(spec: Spec, lateBefore: number): void {
-    if (lateBefore > this.handledMs && spec.count(this.handledMs, lateBefore) !== undefined) {
-      this.skipAll("late", spec, Math.ceil(lateBefore) - 1);
-    }
+    const toMs = untilLast(spec, 0, { fromMs: this.handledMs, dueMs: untilMs });
+    this.#add({ why, fromMs, toMs, count });
+    this.handledMs = toMs;
   }
 
   create(nominalMs: number): void {
@@ -329,7 +306,7 @@ class Decision {
     this.#waitingMs = nominalMs;
   }
 
-  outcome(hasMore: boolean): Fired {
+  outcome(): Fired {
     const before = this.#before;
     const skipped = this.#skipped;
     const counts = { ...before.skipped };
@@ -344,7 +321,7 @@ class Decision {
       skips: skipped.reduce((kept, next) => withSkips(kept, next, fired), before.skips),
       waitingMs: this.#waitingMs,
     };
-    return { state, fire: this.#fire, skipped, cancels: this.#cancels, hasMore };
+    return { state, fire: this.#fire, skipped, cancels: this.#cancels };
   }
 }
 

@@ -20,7 +20,10 @@ import {
 } from "./calendar.ts";
 import {
   type Cron,
-  matchesSecond,
+  countDays,
+  countSeconds,
+  endOfRun,
+  matches,
   nextDay,
   nextSecond,
   type Parsed,
@@ -44,19 +47,23 @@ export interface SpecText {
 }
 
 export interface Spec {
-  /** The first nominal instant behind one; undefined when there is none. */
-  next(afterMs: number): number | undefined;
-  /** The number of nominal instants behind `afterMs`, and not behind `untilMs`, when that needs no search. */
-  count(afterMs: number, untilMs: number): number | undefined;
+  /** The first nominal instant behind one; undefined when there is none, or the search is used up. */
+  next(afterMs: number, search?: Search): number | undefined;
+  /** The number of nominal instants behind `afterMs`, and not behind `untilMs`. Takes no longer for many instants. */
+  count(afterMs: number, untilMs: number): number;
+}
+
+/** How many excluded stretches may still be passed over. */
+export interface Search {
+  left: number;
 }
 
 const specLimits = { everyMsMin: 1000, everyMsMax: 31_622_400_000, exceptMax: 8 } as const;
 
 /** How far a search goes: 29 February may be eight years away. */
 const searchDays = 12 * 366;
-/** How many instants in a row may be excluded, and how often a search goes on behind a stretch of them. */
-const excludedMax = 100_000;
-const stretchesMax = 10_000;
+/** How many stretches in a row may be excluded: each lasts for an hour or a day, where that is possible. */
+const excludedMax = 2000;
 
 const unitMs = { ms: 1, s: secondMs, m: minuteMs, h: hourMs, d: dayMs } as const;
 
@@ -81,35 +88,21 @@ export function compileSpec(text: SpecText, zone: Zone): Parsed<Spec> {
   if (fromMs !== undefined && untilMs !== undefined && fromMs > untilMs) {
     return problem("'from' is later than 'until'; nothing would fire");
   }
-  const within = (ms: number | undefined): number | undefined =>
-    ms === undefined || ms > (untilMs ?? ms) ? undefined : ms;
-  const next = (afterMs: number): number | undefined => {
-    let from = fromMs === undefined ? afterMs : Math.max(afterMs, fromMs - 1);
-    const steps = { left: excludedMax };
-    for (let tried = 0; tried < stretchesMax && steps.left > 0; tried++) {
-      const found = within(plain.value.next(from));
-      if (found === undefined || except.length === 0) return found;
-      const excludedTo = endOfExcluded(except, { cron: plain.value.cron, ms: found, zone, steps });
-      if (excludedTo === undefined) return found;
-      from = excludedTo;
-    }
-    return undefined;
+  const excluding = except.length === 0 ? plain.value : excludingOf(plain.value, except, zone);
+  const next = (afterMs: number, search?: Search): number | undefined => {
+    const from = fromMs === undefined ? afterMs : Math.max(afterMs, fromMs - 1);
+    const found = excluding.next(from, search);
+    return found === undefined || found > (untilMs ?? found) ? undefined : found;
   };
-  const count = (afterMs: number, lastMs: number): number | undefined => {
-    if (except.length > 0) return undefined;
-    const from = Math.max(afterMs, (fromMs ?? afterMs) - (fromMs === undefined ? 0 : 1));
-    return plain.value.count(from, Math.min(lastMs, untilMs ?? lastMs));
+  const count = (afterMs: number, lastMs: number): number => {
+    const from = fromMs === undefined ? afterMs : Math.max(afterMs, fromMs - 1);
+    const last = Math.min(lastMs, untilMs ?? lastMs);
+    return from < last ? excluding.count(from, last) : 0;
   };
   return accept({ next, count });
 }
 
-/** A spec without its exceptions. */
-interface PlainSpec extends Spec {
-  /** Undefined with `every`. */
-  readonly cron: Cron | undefined;
-}
-
-function readEvery({ every, offset }: SpecText): Parsed<PlainSpec> {
+function readEvery({ every, offset }: SpecText): Parsed<Spec> {
   const { everyMsMin, everyMsMax } = specLimits;
   const everyMs = durationMs(every);
   if (everyMs === undefined) {
@@ -127,21 +120,21 @@ function readEvery({ every, offset }: SpecText): Parsed<PlainSpec> {
   }
   const indexOf = (ms: number): number => Math.floor((ms - offsetMs) / everyMs);
   return accept({
-    cron: undefined,
     next: (afterMs) => (indexOf(afterMs) + 1) * everyMs + offsetMs,
     count: (afterMs, untilMs) => Math.max(0, indexOf(untilMs) - indexOf(afterMs)),
   });
 }
 
-function readCron({ cron: text, offset }: SpecText, zone: Zone): Parsed<PlainSpec> {
+function readCron({ cron: text, offset }: SpecText, zone: Zone): Parsed<Spec> {
   if (offset !== "") return problem("offset belongs to every; write the minute into cron instead");
   const cron = parseCron(text);
   if (!cron.ok) return cron;
-  const next = cron.value.isRealTime ? nextInRealTime : nextOnTheWall;
+  const { isRealTime } = cron.value;
+  const next = isRealTime ? nextInRealTime : nextOnTheWall;
+  const count = isRealTime ? countInRealTime : countOnTheWall;
   return accept({
-    cron: cron.value,
     next: (afterMs) => next(cron.value, zone, afterMs),
-    count: () => undefined,
+    count: (afterMs, untilMs) => count(cron.value, zone, { afterMs, untilMs }),
   });
 }
 
@@ -185,20 +178,123 @@ function nextInRealTime(cron: Cron, zone: Zone, afterMs: number): number | undef
   }
 }
 
-/** A local date, as its number of days, or local times at which nothing fires. */
-type Exception = number | Cron;
+interface Span {
+  readonly afterMs: number;
+  readonly untilMs: number;
+}
 
-function readExceptions(texts: readonly string[]): readonly Exception[] | Problem {
+/** The number of matching local times behind one, and not behind another. */
+function countLocal(cron: Cron, { afterMs, untilMs }: Span): number {
+  const from = Math.floor(afterMs / secondMs) + 1;
+  const end = Math.floor(untilMs / secondMs) + 1;
+  if (end <= from) return 0;
+  const [first, last] = [Math.floor(from / 86_400), Math.floor(end / 86_400)];
+  const whole = countSeconds(cron, 86_400);
+  const before = countDays(cron, first, first) * countSeconds(cron, from - first * 86_400);
+  const ofLast = countDays(cron, last, last) * countSeconds(cron, end - last * 86_400);
+  return countDays(cron, first, last - 1) * whole - before + ofLast;
+}
+
+/** Counts in each stretch of time in which the offset stays the same. */
+function countInRealTime(cron: Cron, zone: Zone, { afterMs, untilMs }: Span): number {
+  let count = 0;
+  let fromMs = afterMs;
+  while (fromMs < untilMs) {
+    const offsetMs = zone.offsetMs(fromMs + 1);
+    const changeMs = zone.nextChange(fromMs + 1, untilMs);
+    const lastMs = changeMs === undefined ? untilMs : changeMs - 1;
+    count += countLocal(cron, { afterMs: fromMs + offsetMs, untilMs: lastMs + offsetMs });
+    fromMs = lastMs;
+  }
+  return count;
+}
+
+/** Far from changes of the offset, the clock on the wall and real time agree; near to them, the instants are searched. */
+function countOnTheWall(cron: Cron, zone: Zone, { afterMs, untilMs }: Span): number {
+  let count = 0;
+  let fromMs = afterMs;
+  while (fromMs < untilMs) {
+    const changeMs = zone.nextChange(fromMs - dayMs, untilMs + dayMs);
+    const quietMs = Math.min(untilMs, (changeMs ?? Number.POSITIVE_INFINITY) - dayMs);
+    if (quietMs > fromMs) {
+      count += countInRealTime(cron, zone, { afterMs: fromMs, untilMs: quietMs });
+      fromMs = quietMs;
+    }
+    const nearMs = Math.min(untilMs, (changeMs ?? fromMs) + dayMs);
+    for (;;) {
+      const found = fromMs < nearMs ? nextOnTheWall(cron, zone, fromMs) : undefined;
+      if (found === undefined || found > nearMs) break;
+      count += 1;
+      fromMs = found;
+    }
+    fromMs = Math.max(fromMs, nearMs);
+  }
+  return count;
+}
+
+/** Stretches of time in which nothing fires. */
+interface Exception {
+  /** For an instant that is excluded, an instant up to which all others are; undefined for all others. */
+  readonly endOf: (ms: number) => number | undefined;
+  /** Nothing between an instant that is not excluded and this one is. */
+  readonly next: (afterMs: number) => number | undefined;
+}
+
+function excludingOf(plain: Spec, texts: readonly ReadException[], zone: Zone): Spec {
+  const all = texts.map((each) => each(zone));
+  const endOf = (ms: number): number | undefined => {
+    const ends = all.flatMap((each) => each.endOf(ms) ?? []);
+    return ends.length === 0 ? undefined : Math.max(...ends);
+  };
+  /** Many schedules with the same spec ask for the same instant. */
+  let known = { afterMs: 0, foundMs: 0 };
+  return {
+    next: (afterMs, search = { left: excludedMax }) => {
+      if (afterMs >= known.afterMs && afterMs < known.foundMs) return known.foundMs;
+      for (let from = afterMs; search.left > 0; search.left--) {
+        const foundMs = plain.next(from);
+        if (foundMs === undefined) return undefined;
+        const skipTo = endOf(foundMs);
+        if (skipTo === undefined) {
+          known = { afterMs, foundMs };
+          return foundMs;
+        }
+        from = skipTo;
+      }
+      return undefined;
+    },
+    count: (afterMs, untilMs) => {
+      let count = 0;
+      let from = afterMs;
+      while (from < untilMs) {
+        const skipTo = endOf(from + 1);
+        if (skipTo !== undefined) {
+          from = skipTo;
+          continue;
+        }
+        const starts = all.map((each) => each.next(from) ?? Number.POSITIVE_INFINITY);
+        const last = Math.max(from + 1, Math.min(untilMs, ...starts.map((ms) => ms - 1)));
+        count += plain.count(from, last);
+        from = last;
+      }
+      return count;
+    },
+  };
+}
+
+type ReadException = (zone: Zone) => Exception;
+
+function readExceptions(texts: readonly string[]): readonly ReadException[] | Problem {
   if (texts.length > specLimits.exceptMax) {
     return problem(
       `except has ${texts.length} entries; at most ${specLimits.exceptMax} are allowed`,
     );
   }
-  const all: Exception[] = [];
+  const all: ReadException[] = [];
   for (const text of texts) {
     const date = parseDate(text);
     if (date !== undefined) {
-      all.push(dayNumber(date));
+      all.push(exceptDate(dayNumber(date)));
       continue;
     }
     const cron = parseCron(text);
@@ -207,54 +303,45 @@ function readExceptions(texts: readonly string[]): readonly Exception[] | Proble
         `except "${text}" is neither a date such as "2026-12-25" nor cron: ${cron.why}`,
       );
     }
-    all.push(cron.value);
+    if (cron.value.hasSeconds) {
+      return problem(
+        `except "${text}" has six fields; leave out the seconds, because whole minutes are excepted`,
+      );
+    }
+    all.push(exceptCron(cron.value));
   }
   return all;
 }
 
-/**
- * For an instant that is excluded, an instant up to which all others are; undefined for all others. Looks through the
- * rest of the local day at once: going on from each excluded instant to the next takes milliseconds for a day of seconds.
- */
-function endOfExcluded(
-  except: readonly Exception[],
-  at: {
-    readonly cron: Cron | undefined;
-    readonly ms: number;
-    readonly zone: Zone;
-    /** How many excluded instants may still be looked at. */
-    readonly steps: { left: number };
-  },
-): number | undefined {
-  const { cron, ms, zone, steps } = at;
-  const offsetMs = zone.offsetMs(ms);
-  const day = Math.floor((ms + offsetMs) / dayMs);
-  const second = Math.floor((ms + offsetMs - day * dayMs) / secondMs);
-  const ofDay = except.filter(
-    (each): each is Cron => typeof each !== "number" && nextDay(each, day, day) !== undefined,
-  );
-  let end = except.includes(day) ? daySeconds : second;
-  while (end < daySeconds && steps.left > 0) {
-    const behind = excludedUntil(ofDay, end);
-    if (behind === end) break;
-    steps.left -= 1;
-    end = cron === undefined ? behind : (nextSecond(cron, behind) ?? daySeconds);
-  }
-  if (end === second) return undefined;
-  // The last instant before the offset changes may be earlier.
-  const endMs = day * dayMs + end * secondMs - offsetMs - 1;
-  return Math.max(ms, (zone.nextChange(ms, endMs) ?? endMs + 1) - 1);
+function exceptDate(number: number): ReadException {
+  return (zone) => ({
+    endOf: (ms) => {
+      const localMs = ms + zone.offsetMs(ms);
+      return Math.floor(localMs / dayMs) === number
+        ? untilLocal(zone, ms, (number + 1) * dayMs)
+        : undefined;
+    },
+    next: (afterMs) => {
+      const startMs = number * dayMs - zone.offsetMs(afterMs + 1);
+      // Behind a change of the offset, the date may begin earlier, later, or again.
+      const changeMs = zone.nextChange(afterMs + 1, startMs + 2 * dayMs);
+      return startMs > afterMs ? Math.min(startMs, changeMs ?? startMs) : changeMs;
+    },
+  });
 }
 
-const daySeconds = dayMs / secondMs;
+function exceptCron(cron: Cron): ReadException {
+  return (zone) => ({
+    endOf: (ms) => {
+      const localMs = ms + zone.offsetMs(ms);
+      return matches(cron, localMs) ? untilLocal(zone, ms, endOfRun(cron, localMs)) : undefined;
+    },
+    next: (afterMs) => nextInRealTime(cron, zone, afterMs),
+  });
+}
 
-/** The second behind a stretch that one of these excludes; the same second when none does. */
-function excludedUntil(except: readonly Cron[], second: number): number {
-  for (const each of except) {
-    if (!matchesSecond(each, second)) continue;
-    if (each.hasSeconds && !each.seconds.isFull) return second + 1;
-    if (!each.minutes.isFull) return second - (second % 60) + 60;
-    return each.hours.isFull ? daySeconds : second - (second % 3600) + 3600;
-  }
-  return second;
+/** The last millisecond before a local time that follows, or before the offset changes. */
+function untilLocal(zone: Zone, ms: number, endLocalMs: number): number {
+  const endMs = endLocalMs - zone.offsetMs(ms) - 1;
+  return Math.max(ms, (zone.nextChange(ms, endMs) ?? endMs + 1) - 1);
 }

@@ -179,6 +179,74 @@ function specOf(zones: Zones, text: Pick<SpecText, "cron" | "tz"> & Partial<Spec
   return spec.value;
 }
 
+/** Counting finds as many as searching does, wherever it begins and ends. */
+function assertCounts(
+  { startMs, locals }: Stretch,
+  spec: Spec,
+  { right, name }: { readonly right: readonly number[]; readonly name: string },
+): void {
+  const wholeMs = (locals.length - 1) * minuteMs;
+  for (const [from, to] of [
+    [0, 1],
+    [0.3, 0.7],
+    [0.49, 0.51],
+    [0.5, 1],
+  ] as const) {
+    const fromMs = startMs + Math.floor(wholeMs * from);
+    const toMs = startMs + Math.floor(wholeMs * to);
+    const expected = right.filter((ms) => ms > fromMs && ms <= toMs).length;
+    assert.equal(spec.count(fromMs, toMs), expected, `${name}: ${fromMs} to ${toMs}`);
+  }
+}
+
+/** What nothing fires at, and which local times that is. */
+const exceptions: readonly (readonly Pattern[])[] = [
+  [["* 0-3 * * *", (at) => at.hour <= 3]],
+  [["30 2 * * *", (at) => at.hour === 2 && at.minute === 30]],
+  [
+    ["10-40 * * * *", (at) => at.minute >= 10 && at.minute <= 40],
+    ["* * * * SAT,SUN", (at) => at.weekday === 0 || at.weekday === 6],
+  ],
+  [
+    ["*/2 2 * * *", (at) => at.hour === 2 && at.minute % 2 === 0],
+    ["59 */2 L * *", (at) => at.minute === 59 && at.hour % 2 === 0 && at.isLastDay],
+  ],
+];
+
+/** The date of the transition, in local time. */
+function dateOf({ locals }: Stretch): Pattern {
+  const local = locals[locals.length >> 1] as number;
+  const { month, day } = fieldsOf(local);
+  const date = new Date(local * minuteMs).toISOString().slice(0, 10);
+  return [date, (at) => at.month === month && at.day === day];
+}
+
+describe("what is excepted is neither fired nor counted", () => {
+  const zones = new Zones();
+  const plain = [
+    { cron: "*/5 * * * *", isFixed: false, fits: (at: Local) => at.minute % 5 === 0 },
+    { cron: "30 0-3 * * *", isFixed: true, fits: (at: Local) => at.minute === 30 && at.hour <= 3 },
+  ];
+  for (const tz of samples) {
+    test(tz, () => {
+      for (const stretch of stretchesOf(tz)) {
+        for (const except of [...exceptions, [dateOf(stretch)]]) {
+          for (const { cron, isFixed, fits } of plain) {
+            const spec = specOf(zones, { cron, tz, except: except.map(([text]) => text) });
+            const right = bruteForce(stretch, fits, isFixed).filter((ms) => {
+              const at = fieldsOf(stretch.locals[(ms - stretch.startMs) / minuteMs] as number);
+              return !except.some(([, isExcepted]) => isExcepted(at));
+            });
+            const name = `${cron} except ${except.map(([text]) => text)} in ${tz}, ${stretch.key}`;
+            assert.deepEqual(calculated(stretch, spec), right, name);
+            assertCounts(stretch, spec, { right, name });
+          }
+        }
+      }
+    });
+  }
+});
+
 describe("the calculator and brute force agree around every transition", () => {
   const zones = new Zones();
   const known = new Map<string, readonly number[]>();
@@ -196,7 +264,9 @@ describe("the calculator and brute force agree around every transition", () => {
           const key = `${stretch.key} ${cron}`;
           const right = known.get(key) ?? bruteForce(stretch, fits, fixed.includes(pattern));
           known.set(key, right);
-          assert.deepEqual(calculated(stretch, spec), right, `${cron} in ${zone}, ${stretch.key}`);
+          const name = `${cron} in ${zone}, ${stretch.key}`;
+          assert.deepEqual(calculated(stretch, spec), right, name);
+          assertCounts(stretch, spec, { right, name });
           cases += 1;
         }
       }

@@ -10,6 +10,8 @@ const stepMs = 24 * hourMs;
 const secondMs = 1000;
 /** Formatters are large; their answers are kept instead. */
 const formattersMax = 16;
+/** Names of zones in any mixture of cases are found, so there is no end to them. */
+const zonesMax = 2000;
 const yearsMax = 4000;
 
 /** The offsets within one year of UTC. */
@@ -34,6 +36,7 @@ export class Zones {
       offsetMs: (atMs) => offsetIn(this.#year(name, atMs), atMs),
       nextChange: (afterMs, untilMs) => this.#nextChange(name, afterMs, untilMs),
     };
+    evictOldest(this.#zones, zonesMax);
     this.#zones.set(name, zone);
     return zone;
   }
