@@ -1,6 +1,7 @@
 /** Schedules over HTTP: the sentences of docs/guide/schedules.md, each with a test. */
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
+import { noQuotas, type TenantQuota } from "../../packages/server/src/config/quotas.ts";
 import { Zones } from "../../packages/server/src/core/zones.ts";
 import { openFeed } from "./feed-reader.ts";
 import { onlyWith, type Reply, type RunningServer, setup } from "./setup.ts";
@@ -306,6 +307,17 @@ describe("a clock that is set", () => {
     assert.equal((await fired(server, "digest")).length, 4);
   });
 
+  test("back and another spec fire nothing twice", async (t) => {
+    const server = await setup(t);
+    await made(server, "digest", minutely);
+    await server.clock.advance(3 * minuteMs);
+    server.clock.stepWall(-2 * minuteMs);
+    await put(server, "digest", { ...minutely, cron: "*/1 * * * *" });
+    await server.clock.advance(4 * minuteMs);
+    const minutes = (await fired(server, "digest")).map((at) => at.slice(14, 16));
+    assert.deepEqual(minutes, ["05", "06", "07", "08", "09"]);
+  });
+
   test("forward is like down time", async (t) => {
     const server = await setup(t);
     await made(server, "digest", minutely);
@@ -491,6 +503,62 @@ test("with several shards a schedule has neither a unique key nor a lane", async
   assert.equal((await put(server, "digest", { ...minutely, cost: 2 })).status, 201);
 });
 
+/** Catches up with 21 instants of a tenant that may have so much. */
+async function caughtUp(t: TestContext, quota: Partial<TenantQuota>, body: object) {
+  const quotas = { ...noQuotas, default: { ...noQuotas.default, ...quota } };
+  const server = await setup(t, { settings: { quotas } });
+  await made(server, "digest", { ...minutely, catchUp: "all", ...body });
+  server.clock.stepWall(20 * minuteMs);
+  // A step of the wall clock is believed after a minute.
+  await server.clock.advance(minuteMs + 2 * secondMs);
+  return server;
+}
+
+describe("a quota", () => {
+  test("bounds what is caught up with, and how much a backfill creates", async (t) => {
+    const server = await caughtUp(t, { pendingTasks: 5 }, {});
+    assert.equal((await shown(server, "digest")).fired, 5);
+    assert.deepEqual(await skips(server, "digest"), [["quota", 16]]);
+    const { id } = await server.claim();
+    await server.complete(id);
+    const span = { from: "2026-01-02T02:00:00Z", until: "2026-01-02T03:00:00Z" };
+    await change(server, "digest", "backfill", span);
+    await server.clock.advance(10_000);
+    const { jobs } = (await server.get("/admin/jobs", caller)).json;
+    assert.deepEqual([jobs[0].state, jobs[0].changed], ["paused", 1]);
+    assert.match(jobs[0].reason, /quota of the tenant is reached/);
+    const refused = await change(server, "digest", "run");
+    assert.deepEqual([refused.status, refused.json.quota], [429, "pendingTasks"]);
+  });
+
+  test("of bytes counts the payload of each task", async (t) => {
+    const payload = "x".repeat(998);
+    const server = await caughtUp(t, { storedBytes: 3500 }, { payload });
+    assert.equal((await shown(server, "digest")).fired, 3);
+    assert.deepEqual(await skips(server, "digest"), [["quota", 18]]);
+    assert.equal((await change(server, "digest", "run")).json.quota, "storedBytes");
+  });
+
+  test("of queues is one for tasks of schedules, too", async (t) => {
+    const server = await caughtUp(t, { queues: 1 }, {});
+    await made(server, "other", { ...minutely, command: "other" });
+    await server.clock.advance(minuteMs);
+    assert.deepEqual(await skips(server, "other"), [["quota", 1]]);
+    assert.equal((await change(server, "other", "run")).json.quota, "queues");
+    await made(server, "same", { ...minutely });
+    await server.clock.advance(minuteMs);
+    assert.deepEqual(await skips(server, "same"), []);
+  });
+
+  test("holds in the shard of a schedule", async (t) => {
+    const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks: 5 } };
+    const server = await setup(t, { settings: { quotas, shards: 3 } });
+    await made(server, "digest", minutely);
+    await server.clock.advance(20 * minuteMs);
+    assert.equal((await shown(server, "digest")).fired, 5);
+  });
+});
+
 test("times ends a schedule, and from and until bound it", async (t) => {
   const server = await setup(t);
   await made(server, "thrice", { ...minutely, times: 3 });
@@ -654,7 +722,7 @@ test("a year in which a schedule of seconds was paused is counted exactly, with 
   await change(server, "ticks", "pause");
   const { handledAt } = await shown(server, "ticks");
   server.clock.stepWall(365 * 24 * hourMs);
-  await server.clock.advance(minuteMs);
+  await server.clock.advance(minuteMs + 2 * secondMs);
   const { json } = await change(server, "ticks", "resume");
   assert.equal(handledAt, "2026-01-02T03:04:05.12Z");
   // 364 afternoons, without 1 March, and none of the night and the morning at the end.
@@ -681,7 +749,7 @@ const mistakes: readonly [object, RegExp][] = [
   [{ cron: "0 9 * * *", webhook: "http://127.0.0.1/" }, /URL of a public address, or any address/],
   [{ cron: "0 9 * * *", tags: ["a b"] }, /without spaces and commas/],
   [{ cron: "0 9 * * *", priority: 11 }, /0 to 9/],
-  [{ cron: "0 9 * * *", unique: {} }, /invalid 'unique.key' \(1 to 200 characters\)/],
+  [{ cron: "0 9 * * *", unique: {} }, /invalid 'unique.key' \(1 to 200 characters, and/],
   [{ cron: "0 9 * * *", unique: { key: "k", on: "drop" } }, /one of return, refuse, replace/],
   [{ cron: "0 9 * * *", unique: { key: "k", for: "5" } }, /a length of time such as 5m/],
   [{ cron: "0 9 * * *", lane: "ü".repeat(200) }, /invalid 'lane' \(at most \d+ bytes/],

@@ -20,7 +20,7 @@ function ofAda(server: RunningServer, on: string, payload: number): Promise<Repl
   return send(server, { payload, unique: { key: "ada", on } });
 }
 
-const chars = "1 to 200 characters";
+const chars = "1 to 200 characters, and no control characters";
 const whiles = "one of unfinished, waiting";
 const actions = "one of return, refuse, replace, latest, cancel";
 const length = "a length of time such as 5m, at most 2592000 seconds";
@@ -31,6 +31,8 @@ const wrong: readonly [unique: object, field: string, rule: string][] = [
   [{ key: "" }, "key", chars],
   [{ key: "k".repeat(201) }, "key", chars],
   [{ key: "\ud800" }, "key", chars],
+  [{ key: "a\0b" }, "key", chars],
+  [{ key: "a\nb" }, "key", chars],
   [{ key: "k", while: "running" }, "while", whiles],
   [{ key: "k", while: "WAITING" }, "while", whiles],
   [{ key: "k", on: "drop" }, "on", actions],
@@ -90,6 +92,28 @@ test("the longest key and the longest times are accepted", async (t) => {
   const reply = await send(server, { unique: { key, for: "30d", maxWait: "2592000s" } });
   assert.deepEqual([reply.status, reply.json.uniqueKey], [202, key]);
 });
+
+for (const during of ["unfinished", "waiting"]) {
+  test(`a key that is held longer than ended tasks are kept keeps its task (${during})`, async (t) => {
+    const server = await setup(t, { settings: { retentionSeconds: 60 } });
+    const unique = { key: "ada", while: during, for: "1h" };
+    const { id } = (await send(server, { unique })).json;
+    const other = (await send(server, {})).json.id;
+    await server.claim();
+    await server.claim();
+    await server.complete(id);
+    await server.complete(other);
+    await server.clock.advance(3_590_000);
+    assert.equal((await server.get(`/tasks/${other}`)).status, 404);
+    assert.equal((await send(server, { unique })).json.id, id);
+    const refused = await send(server, { unique: { ...unique, on: "refuse" } });
+    assert.deepEqual([refused.status, refused.json.taskId], [409, id]);
+    await server.clock.advance(11_000);
+    assert.notEqual((await send(server, { unique })).json.id, id);
+    await server.clock.advance(120_000);
+    assert.equal((await server.get(`/tasks/${id}`)).status, 404);
+  });
+}
 
 test("keys that nobody used and modes that do not exist", async (t) => {
   const server = await setup(t);

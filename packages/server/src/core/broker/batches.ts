@@ -51,6 +51,7 @@ import { type PageItem, pageOf } from "../search/large-pages.ts";
 import type { Run } from "../search/task-search.ts";
 import type { RecordWrite, Store } from "../store/store.ts";
 import { TenantShares } from "../tenant-shares.ts";
+import type { QuotaOf } from "./tenant-quotas.ts";
 
 export type PutBatch =
   | { readonly ok: true; readonly batch: ShownBatch; readonly isNew: boolean }
@@ -106,7 +107,7 @@ export interface BatchesParts {
   /** The cancellation of a task; undefined when it has ended. */
   readonly cancel: (id: TaskId, graceMs: number) => Change | undefined;
   readonly remove: (tasks: readonly Task[]) => Promise<void>;
-  readonly exceededBy: (tenantId: TenantId, bytes: number) => Exceeded | undefined;
+  readonly exceededBy: (task: QuotaOf) => Exceeded | undefined;
   /** Writes changes, what follows from them for these batches, and records, in one log record. */
   readonly apply: (
     changes: readonly Change[],
@@ -254,13 +255,15 @@ export class Batches {
       await store.commitRecords([]).done;
       return { ok: true, batch: this.#shown(before), isNew: false };
     }
-    const exceeded = exceededBy(of.tenantId, Buffer.byteLength(options.payload));
+    const { command, payload } = options;
+    const { tenantId } = of;
+    const exceeded = exceededBy({ tenantId, command, payloadBytes: Buffer.byteLength(payload) });
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const callback = create(of, options);
     const createdMs = this.#nowMs;
     const record: BatchRecord = {
       callbackId: (callback.after as Task).id,
-      command: options.command,
+      command,
       on: options.on,
       failFast: options.failFast,
       createdMs,

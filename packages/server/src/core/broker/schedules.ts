@@ -56,6 +56,7 @@ import { pageOf } from "../search/large-pages.ts";
 import type { Run } from "../search/task-search.ts";
 import type { RecordWrite, Store } from "../store/store.ts";
 import type { Zones } from "../zones.ts";
+import type { QuotaOf } from "./tenant-quotas.ts";
 
 export type PutSchedule =
   | { readonly ok: true; readonly schedule: ShownSchedule; readonly isNew: boolean }
@@ -79,6 +80,7 @@ interface Entry extends HeapItem, ScheduleOf {
   /** Without its payload when that is long. */
   record: PutRecord;
   hasLongPayload: boolean;
+  payloadBytes: number;
   /** Finds the compiled spec. */
   specText: string;
   state: ScheduleState;
@@ -106,7 +108,9 @@ export interface SchedulesParts {
   readonly create: (of: PutRecord, schedule: TaskSchedule) => CreatedScheduled;
   /** The cancellation of a task; undefined when it has ended. */
   readonly cancel: (id: TaskId, graceMs: number) => Change | undefined;
-  readonly exceededBy: (tenantId: TenantId, bytes: number) => Exceeded | undefined;
+  readonly exceededBy: (task: QuotaOf) => Exceeded | undefined;
+  /** How many such tasks the tenant may have beside those that it has. */
+  readonly roomFor: (task: QuotaOf) => number;
   /** Writes changes of tasks and the state of their schedules in one log record. */
   readonly apply: (changes: readonly Change[], touched: Iterable<ScheduleOf>) => Promise<void>;
 }
@@ -187,7 +191,9 @@ export class Schedules {
     const settled = isSameSpec ? undefined : this.#settle(before, nowMs);
     const record = { ...before.record, options, version: version + 1, updatedMs: nowMs };
     this.#take(before, record);
-    if (!isSameSpec) before.state = { ...before.state, handledMs: nowMs };
+    // A clock that was set back must not make instants of the new spec due that were those of the old one.
+    const handledMs = Math.max(before.state.handledMs, nowMs);
+    if (!isSameSpec) before.state = { ...before.state, handledMs };
     this.#plan(before);
     await Promise.all([settled, this.#write(before, [writeOfSchedule(record)])]);
     return { ok: true, schedule: this.#shown(before), isNew: false };
@@ -288,7 +294,7 @@ export class Schedules {
     if (running !== undefined && entry.policy.overlap !== "allow") {
       return { ok: false, code: "schedule_busy", taskId: running };
     }
-    const exceeded = exceededBy(of.tenantId, 0);
+    const exceeded = exceededBy(quotaOf(entry));
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { changes, held, heldBy } = this.#create(entry, [Math.floor(clock.nowMs())], "manual");
     await this.#parts.apply(changes, []);
@@ -331,7 +337,7 @@ export class Schedules {
   }
 
   async #backfillNow(of: ScheduleOf, instants: readonly number[]): Promise<readonly Backfilled[]> {
-    const { store, exceededBy, apply } = this.#parts;
+    const { store, roomFor, apply } = this.#parts;
     const changes: Change[] = [];
     const answers: Backfilled[] = [];
     for (const ms of instants) {
@@ -339,7 +345,7 @@ export class Schedules {
       const entry = this.#find(of);
       if (entry === undefined) answers.push("schedule_not_found");
       else if (known !== undefined || entry.state.waitingMs === ms) answers.push("already_ran");
-      else if (exceededBy(of.tenantId, 0) !== undefined) answers.push("quota_exceeded");
+      else if (roomFor(quotaOf(entry)) <= changes.length) answers.push("quota_exceeded");
       else {
         changes.push(...this.#create(entry, [ms], "backfill").changes);
         answers.push("created");
@@ -553,9 +559,9 @@ export class Schedules {
   }
 
   /** How many tasks the schedules of the tenant may create now; those that have not ended are in memory. */
-  #roomOf({ tenantId }: Entry): number {
-    if (this.#parts.exceededBy(tenantId, 0) !== undefined) return 0;
-    return Math.max(0, limits.scheduledLiveMax - (this.#live.get(tenantId) ?? 0));
+  #roomOf(entry: Entry): number {
+    const left = limits.scheduledLiveMax - (this.#live.get(entry.tenantId) ?? 0);
+    return Math.max(0, Math.min(left, this.#parts.roomFor(quotaOf(entry))));
   }
 
   #addLive({ live, tenantId }: Entry, id: TaskId): void {
@@ -586,6 +592,7 @@ export class Schedules {
       id,
       record,
       hasLongPayload: false,
+      payloadBytes: 0,
       specText: "",
       state,
       policy: policyOf(record, options),
@@ -605,6 +612,7 @@ export class Schedules {
   #take(entry: Entry, record: PutRecord): void {
     const { options } = record;
     entry.hasLongPayload = options.payload.length > keptPayloadChars;
+    entry.payloadBytes = Buffer.byteLength(options.payload);
     entry.policy = policyOf(record, options);
     entry.specText = textOfSpec(options);
     entry.record = entry.hasLongPayload
@@ -685,6 +693,11 @@ interface Followed {
 }
 
 export type Backfilled = "created" | "already_ran" | "schedule_not_found" | "quota_exceeded";
+
+function quotaOf({ tenantId, record, payloadBytes }: Entry): QuotaOf {
+  const { command, lane } = record.options;
+  return { tenantId, command, lane, payloadBytes };
+}
 
 function isLiveTask(task: Task | undefined): boolean {
   return task !== undefined && isLive(task);

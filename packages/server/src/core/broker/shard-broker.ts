@@ -139,7 +139,7 @@ import { nearMax } from "./queues/ready-window.ts";
 import { allowedPriority, nearestPriority, withAllowedPriority } from "./queues/topic-rules.ts";
 import { ResultWaiters } from "./result-waiters.ts";
 import { type CreatedScheduled, Schedules } from "./schedules.ts";
-import { TenantQuotas } from "./tenant-quotas.ts";
+import { type QuotaOf, TenantQuotas, type Usage } from "./tenant-quotas.ts";
 import { followUnique, isOfUnique } from "./unique-keys.ts";
 import type {
   ClaimedTask,
@@ -175,6 +175,8 @@ export interface BrokerOptions {
   readonly maxAttemptsDefault?: number | undefined;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
+  /** The quotas of tasks that the shard creates by itself, which no router counts before. */
+  readonly ownQuotas?: Quotas | undefined;
   /** How long an endpoint of webhooks may fail before it is disabled; 0 for any time. */
   readonly disableEndpointAfterMs: number;
   /** Prepares the removal of the files of tasks that are about to be deleted. */
@@ -230,10 +232,12 @@ export class ShardBroker implements Broker {
     this.delayed = new DelayedTasks(store, options.delayedInMemoryMax);
     this.#index = new MemoryIndex(this);
     const { queues } = this;
-    this.quotas = new TenantQuotas(options.quotas, (tenantId) => {
+    const usageOf = (tenantId: TenantId): Usage => {
       const { pending = 0, leased = 0 } = queues.findTenant(tenantId) ?? {};
       return { pending, leased, storedBytes: store.storedBytes(tenantId) };
-    });
+    };
+    this.quotas = new TenantQuotas(options.quotas, usageOf);
+    const own = new TenantQuotas(options.ownQuotas ?? options.quotas, usageOf);
     this.claims = new Claims({
       clock,
       store,
@@ -251,7 +255,11 @@ export class ShardBroker implements Broker {
       zones: new Zones(),
       create: (of, schedule) => this.#createScheduled(of, schedule),
       cancel: (id, graceMs) => this.#cancelTask(id, graceMs),
-      exceededBy: (tenantId, bytes) => this.quotas.exceededByTask(tenantId, bytes),
+      exceededBy: (task) => this.#overQuota(task, own),
+      roomFor: (task) =>
+        this.#overQuota(task, own) === undefined
+          ? own.roomFor(task.tenantId, task.payloadBytes)
+          : 0,
       apply: (changes, schedules) => this.#applied(changes, { schedules }),
     });
     this.batches = new Batches({
@@ -262,7 +270,7 @@ export class ShardBroker implements Broker {
       create: ({ tenantId, id }, options) => this.#createFrom(tenantId, options, { batch: id }),
       cancel: (id, graceMs) => this.#cancelTask(id, graceMs),
       remove: (tasks) => this.delete(tasks),
-      exceededBy: (tenantId, bytes) => this.quotas.exceededByTask(tenantId, bytes),
+      exceededBy: (task) => this.#overQuota(task, own),
       apply: (changes, batches, writes) => this.#applied(changes, { batches, writes }),
     });
     this.#search = new TaskSearch({ clock, store, queues, reads: this.reads });
@@ -354,7 +362,10 @@ export class ShardBroker implements Broker {
   }
 
   #refusalOf(input: NewTask): Refused | undefined {
-    return this.#refusalOfBatch(input) ?? this.#refusalOfAfter(input) ?? this.#overQuota(input);
+    const refused = this.#refusalOfBatch(input) ?? this.#refusalOfAfter(input);
+    if (refused !== undefined) return refused;
+    const exceeded = this.#overQuota(input);
+    return exceeded && { code: "quota_exceeded", exceeded };
   }
 
   #refusalOfCost(input: NewTask): Refused | undefined {
@@ -374,12 +385,15 @@ export class ShardBroker implements Broker {
     return code === undefined || code instanceof FaultError ? code : { code };
   }
 
-  #overQuota({ tenantId, payloadBytes, command, lane }: NewTask): Refused | undefined {
-    const exceeded =
-      this.quotas.exceededByTask(tenantId, payloadBytes) ??
+  #overQuota(
+    { tenantId, payloadBytes, command, lane }: QuotaOf,
+    quotas: TenantQuotas = this.quotas,
+  ): Exceeded | undefined {
+    return (
+      quotas.exceededByTask(tenantId, payloadBytes) ??
       this.#exceededByQueue(tenantId, command) ??
-      this.#exceededByLane(tenantId, command, lane);
-    return exceeded && { code: "quota_exceeded", exceeded };
+      this.#exceededByLane(tenantId, command, lane)
+    );
   }
 
   #createdWith(

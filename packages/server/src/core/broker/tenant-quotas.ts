@@ -13,6 +13,14 @@ export interface Usage {
   readonly storedBytes: number;
 }
 
+/** What quotas look at in a new task. */
+export interface QuotaOf {
+  readonly tenantId: TenantId;
+  readonly command: string;
+  readonly lane?: string | undefined;
+  readonly payloadBytes: number;
+}
+
 export class TenantQuotas {
   readonly #quotas: Quotas;
   readonly #usageOf: (tenantId: TenantId) => Usage;
@@ -32,6 +40,15 @@ export class TenantQuotas {
     const { pending: current } = this.#usageOf(tenantId);
     if (current >= limit) return { quota: "pendingTasks", limit, current };
     return this.exceededByBytes(tenantId, bytes);
+  }
+
+  /** How many more tasks with a payload of so many bytes the tenant may have. */
+  roomFor(tenantId: TenantId, bytes: number): number {
+    const quota = quotaOf(this.#quotas, tenantId);
+    const { pending, storedBytes } = this.#usageOf(tenantId);
+    const ofBytes =
+      bytes === 0 ? Number.POSITIVE_INFINITY : (quota.storedBytes - storedBytes) / bytes;
+    return Math.floor(Math.min(quota.pendingTasks - pending, ofBytes));
   }
 
   /** What one more queue would exceed for a tenant that has tasks in so many queues. */

@@ -55,12 +55,25 @@ export function followUnique(given: readonly Change[], parts: Parts): Followed {
     if (slot.entry?.holder === task.id) slot.entry = afterHolder(slot.entry, changes, parts);
   }
   for (const change of [...changes]) take(slots, change, parts);
+  for (const [at, change] of changes.entries()) changes[at] = keptWithKey(slots, change, parts);
   const writes: RecordWrite[] = [];
   for (const { name, entry } of slots.values()) {
     writes.push(...writesOfUnique(name, entry));
     if (entry?.hasEnded === true) parts.store.onKeptKey(entry.untilMs);
   }
   return { changes, writes };
+}
+
+/** A task that has ended is kept as long as its key is held, because later requests are answered with it. */
+function keptWithKey(slots: Map<string, Slot>, change: Change, parts: Parts): Change {
+  const { after } = change;
+  if (after?.unique === undefined || after.unique.forMs === 0) return change;
+  const { place } = after;
+  if (place.in !== "done" && place.in !== "dead") return change;
+  const { entry } = slotOf(slots, after, parts);
+  if (entry?.holder !== after.id || place.expiresMs === undefined) return change;
+  const expiresMs = Math.max(place.expiresMs, entry.untilMs);
+  return { ...change, after: { ...after, place: { ...place, expiresMs } } };
 }
 
 /** A new or replayed task takes the key, or waits for it. */

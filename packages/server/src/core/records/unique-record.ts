@@ -29,7 +29,10 @@ export function uniqueNameOf(task: Task): UniqueName | undefined {
   return unique && { tenantId, queue: queueOf(command), key: keyInLane(unique.key, laneOf(task)) };
 }
 
-/** A key in a lane is another one than the same key in another lane, because lanes may be in several shards. */
+/**
+ * A key in a lane is another one than the same key in another lane, because lanes may be in several shards. Neither has
+ * control characters.
+ */
 export function keyInLane(key: string, lane: string): string {
   return lane === "" ? key : `${key}\0${lane}`;
 }
@@ -75,8 +78,8 @@ export function readUnique(input: UniqueInput): ReadUnique {
     field,
     rule,
   });
-  if (key === "" || key.length > max || !key.isWellFormed()) {
-    return wrong("key", `1 to ${max} characters`);
+  if (key === "" || key.length > max || !key.isWellFormed() || /\p{Cc}/u.test(key)) {
+    return wrong("key", `1 to ${max} characters, and no control characters`);
   }
   const during = uniqueWhiles.find((each) => each === (until || "unfinished"));
   if (during === undefined) return wrong("while", `one of ${uniqueWhiles.join(", ")}`);

@@ -140,6 +140,7 @@ function openBroker(
     delayedInMemoryMax: memory?.delayedInMemoryMax ?? delayedInMemoryMax,
     // With several shards only the router knows what all of them have.
     quotas: config.shards === 1 ? config.quotas : quotasOfShard(config.quotas),
+    ownQuotas: config.quotas,
     disableEndpointAfterMs: config.webhookDisableAfterSeconds * 1000,
     prepareRemoval: (ids) => {
       const removal = artifacts.removalOf(ids, (id) => namedKeys(store, id));
