@@ -503,6 +503,24 @@ test("with several shards a schedule has neither a unique key nor a lane", async
   assert.equal((await put(server, "digest", { ...minutely, cost: 2 })).status, 201);
 });
 
+test("with several shards a schedule has no queue with the placement one", async (t) => {
+  const server = await setup(t, { settings: { shards: 3 } });
+  const place = (queue: string) => {
+    const body = { priorityTiers: [0], maxAttempts: 3, placement: "one" };
+    return server.ask(`/v1/codeq/admin/topics/${queue}`, { method: "PUT", caller, body });
+  };
+  assert.equal((await place("exact")).status, 201);
+  const refused = await put(server, "digest", { ...minutely, command: "Exact" });
+  assert.deepEqual([refused.status, refused.headers["codeq-error"]], [400, "placement_conflict"]);
+  assert.match(refused.json.error, /or a queue with the placement one/);
+  await made(server, "digest", minutely);
+  const late = await place("render");
+  assert.deepEqual([late.status, late.headers["codeq-error"]], [409, "placement_in_use"]);
+  assert.match(late.json.error, /delete its schedules/);
+  await server.ask(`${base}/digest`, { method: "DELETE", caller });
+  assert.equal((await place("render")).status, 201);
+});
+
 /** Catches up with 21 instants of a tenant that may have so much. */
 async function caughtUp(t: TestContext, quota: Partial<TenantQuota>, body: object) {
   const quotas = { ...noQuotas, default: { ...noQuotas.default, ...quota } };

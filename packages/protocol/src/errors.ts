@@ -172,8 +172,8 @@ export const errors = {
   placement_in_use: row(
     409,
     "ABORTED",
-    "the placement of a queue changes only while the queue has no waiting, leased and failed tasks; stop its producers, " +
-      "and let its tasks end",
+    "the placement of a queue changes only while the queue has no waiting, leased and failed tasks, and no schedules; " +
+      "stop its producers, delete its schedules, and let its tasks end",
   ),
   cost_above_burst: row(
     400,

@@ -149,6 +149,7 @@ export const scheduleRouting = {
   runs: { to: "all", merge: (all, [, limit]) => newestRuns(all.flat(), limit) },
   list: { to: "all", merge: (all, [{ limit }]) => mergeById(all, limit) },
   count: { to: "all", merge: sum },
+  hasQueue: { to: "all", merge: (all) => all.includes(true) },
 } satisfies Routing<Schedules>;
 
 /** The same for batches. A batch and all its tasks are in one shard. */

@@ -21,6 +21,7 @@ import {
   newScheduleState,
   nextNominal,
   pauseSchedule,
+  queueOf,
   resumeSchedule,
   type SchedulePause,
   type SchedulePolicy,
@@ -54,7 +55,7 @@ import {
 } from "../records/schedule-record.ts";
 import { pageOf } from "../search/large-pages.ts";
 import type { Run } from "../search/task-search.ts";
-import type { RecordWrite, Store } from "../store/store.ts";
+import type { QueueName, RecordWrite, Store } from "../store/store.ts";
 import type { Zones } from "../zones.ts";
 import type { QuotaOf } from "./tenant-quotas.ts";
 
@@ -238,6 +239,12 @@ export class Schedules {
 
   count(tenantId: TenantId): number {
     return this.#tenants.get(tenantId)?.size ?? 0;
+  }
+
+  /** Whether a schedule creates tasks in a queue. */
+  hasQueue({ tenantId, name }: QueueName): boolean {
+    const all = [...(this.#tenants.get(tenantId)?.values() ?? [])];
+    return all.some(({ record }) => queueOf(record.options.command) === name);
   }
 
   /** False when there is no such schedule. */

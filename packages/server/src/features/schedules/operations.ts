@@ -4,7 +4,14 @@
  */
 import { limits } from "@codeq/protocol";
 import { api, type Job, type KeptOf, type PlannedRun } from "@codeq/protocol/api";
-import { durationMs, instantOf, type SpecText, type Zone } from "@codeq/queue";
+import {
+  durationMs,
+  instantOf,
+  queueOf,
+  type SpecText,
+  type TenantId,
+  type Zone,
+} from "@codeq/queue";
 import { problemOfUrl } from "../../core/outbound/webhook-url.ts";
 import { isLaneName, laneRule } from "../../core/records/lane-policy.ts";
 import type { ScheduleOptions, ShownSchedule } from "../../core/records/schedule-record.ts";
@@ -35,7 +42,8 @@ export const putSchedule = bind(api.schedules.putSchedule, {
     const options = { ...given, unique: unique && withDefaults(unique) };
     const { identity } = call;
     const { tenantId } = identity;
-    const problem = problemOf(server, options);
+    const problem =
+      problemOf(server, options) ?? (await problemOfPlacement(server, tenantId, options));
     if (problem !== undefined) return problem;
     if (identity.creates?.has(options.command.toLowerCase()) === false) {
       return refusal("event_type_not_allowed");
@@ -66,7 +74,7 @@ export const putSchedule = bind(api.schedules.putSchedule, {
 
 function problemOf(server: Server, options: ScheduleOptions): Refusal | undefined {
   const { webhook, payload, within, spread } = options;
-  const shared = problemOfShared(server, options);
+  const shared = problemOfShared(options);
   if (shared !== undefined) return shared;
   if (webhook !== "" && problemOfUrl("webhook", webhook, server.config) !== undefined) {
     const others = "or any address if webhookAllowPrivateNetworks is set";
@@ -112,18 +120,26 @@ function withDefaults({
   };
 }
 
-/** What tasks share with other tasks of their queue is exact in one shard only, which may not be that of the schedule. */
-function problemOfShared(
-  { broker }: Server,
-  { unique, lane }: ScheduleOptions,
-): Refusal | undefined {
+function problemOfShared({ unique, lane }: ScheduleOptions): Refusal | undefined {
   const read = unique && readUnique(unique);
   if (read?.ok === false) return invalid(`unique.${read.field}`, read.rule);
-  if (lane !== "" && !isLaneName(lane)) return invalid("lane", laneRule);
-  if (broker.shards.length < 2 || (unique === undefined && lane === "")) return undefined;
+  return lane === "" || isLaneName(lane) ? undefined : invalid("lane", laneRule);
+}
+
+/** What tasks share with other tasks of their queue is exact in one shard only, which may not be that of the schedule. */
+async function problemOfPlacement(
+  { broker }: Server,
+  tenantId: TenantId,
+  { unique, lane, command }: ScheduleOptions,
+): Promise<Refusal | undefined> {
+  if (broker.shards.length < 2) return undefined;
+  const topics = await broker.topicsOf(tenantId);
+  const topic = topics.find(({ name }) => name === queueOf(command));
+  const isPlaced = topic?.policy.placement === "one";
+  if (unique === undefined && lane === "" && !isPlaced) return undefined;
   const text =
-    "with several shards, a schedule cannot have a unique key or a lane, because its tasks are in the shard of the " +
-    "schedule; leave them out, and let its task enqueue the other one";
+    "with several shards, a schedule cannot have a unique key, a lane, or a queue with the placement one, because its " +
+    "tasks are in the shard of the schedule; leave them out, and let its task enqueue the other one";
   return refusal("placement_conflict", text);
 }
 

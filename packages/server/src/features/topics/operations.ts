@@ -86,12 +86,13 @@ function placementOf(topic: Topic | undefined): Topic["policy"]["placement"] {
   return topic?.policy.placement ?? "spread";
 }
 
-/** Whether tasks of the queue would stay in shards where no request looks for their keys. */
+/** Whether tasks of the queue would stay, or be created, in shards where no request looks for their keys. */
 async function hasTasks(
   broker: Server["broker"],
   { tenantId, name }: { readonly tenantId: TenantId; readonly name: string },
 ): Promise<boolean> {
   if (broker.shards.length < 2) return false;
+  if (await broker.schedules.hasQueue({ tenantId, name })) return true;
   const queues = await broker.queuesOf(tenantId, false);
   const counts = queues.find(({ queue }) => queue === name)?.counts;
   return counts !== undefined && !isEmpty(counts);
