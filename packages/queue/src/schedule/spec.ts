@@ -209,25 +209,23 @@ function countInRealTime(cron: Cron, zone: Zone, { afterMs, untilMs }: Span): nu
   return count;
 }
 
-/** Far from changes of the offset, the clock on the wall and real time agree; near to them, the instants are searched. */
+/** As in real time, but a repeated stretch counts the first time only, and a gap in which a time is missing counts once. */
 function countOnTheWall(cron: Cron, zone: Zone, { afterMs, untilMs }: Span): number {
-  let count = 0;
-  let fromMs = afterMs;
-  while (fromMs < untilMs) {
-    const changeMs = zone.nextChange(fromMs - dayMs, untilMs + dayMs);
-    const quietMs = Math.min(untilMs, (changeMs ?? Number.POSITIVE_INFINITY) - dayMs);
-    if (quietMs > fromMs) {
-      count += countInRealTime(cron, zone, { afterMs: fromMs, untilMs: quietMs });
-      fromMs = quietMs;
+  let count = countInRealTime(cron, zone, { afterMs, untilMs });
+  let changeMs = zone.nextChange(afterMs - 2 * dayMs, untilMs);
+  for (; changeMs !== undefined; changeMs = zone.nextChange(changeMs, untilMs)) {
+    const before = zone.offsetMs(changeMs - 1);
+    const after = zone.offsetMs(changeMs);
+    if (after < before) {
+      const fromMs = Math.max(afterMs, changeMs - 1);
+      const lastMs = Math.min(untilMs, changeMs + before - after - 1);
+      count -= countLocal(cron, { afterMs: fromMs + after, untilMs: lastMs + after });
+    } else if (changeMs > afterMs) {
+      const endMs = changeMs + after;
+      const missing = countLocal(cron, { afterMs: changeMs + before - 1, untilMs: endMs - 1 });
+      const atEnd = countLocal(cron, { afterMs: endMs - 1, untilMs: endMs });
+      if (missing > 0 && atEnd === 0) count += 1;
     }
-    const nearMs = Math.min(untilMs, (changeMs ?? fromMs) + dayMs);
-    for (;;) {
-      const found = fromMs < nearMs ? nextOnTheWall(cron, zone, fromMs) : undefined;
-      if (found === undefined || found > nearMs) break;
-      count += 1;
-      fromMs = found;
-    }
-    fromMs = Math.max(fromMs, nearMs);
   }
   return count;
 }

@@ -191,6 +191,7 @@ function assertCounts(
     [0.3, 0.7],
     [0.49, 0.51],
     [0.5, 1],
+    [0.505, 0.515],
   ] as const) {
     const fromMs = startMs + Math.floor(wholeMs * from);
     const toMs = startMs + Math.floor(wholeMs * to);
