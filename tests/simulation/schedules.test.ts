@@ -1,5 +1,6 @@
 /**
- * Schedules in a world that crashes, loses power, sets its clock and pauses them, on one shard and on several.
+ * Schedules in a world that crashes, loses power, sets its clock, pauses them, runs them by hand and puts them with
+ * another spec, on one shard and on several.
  *
  * Checked at the end of every life: each nominal instant has exactly one of {task, counted skip, waiting}; no task is
  * early or was created during a pause; tasks of a schedule overlap only when it allows that; of the tasks of schedules
@@ -39,6 +40,7 @@ interface Known {
   readonly isUnique: boolean;
   readonly pauses: Pause[];
   isPaused: boolean;
+  body: { readonly cron?: string; readonly every?: string };
 }
 
 class ScheduleWorld {
@@ -81,13 +83,35 @@ class ScheduleWorld {
     assert.equal(reply.status, 201, reply.text);
     const isUnique = options.unique !== undefined;
     const { overlap } = options;
-    this.#schedules.push({ id, overlap, isUnique, pauses: [], isPaused: false });
+    this.#schedules.push({ id, overlap, isUnique, pauses: [], isPaused: false, body });
+  }
+
+  /** Another spec with the same instants. */
+  async #putAgain(): Promise<void> {
+    const schedule = this.#anySchedule();
+    const { every, cron, ...rest } = schedule.body;
+    schedule.body = { ...rest, ...(every === undefined ? { every: "1m" } : { cron: "* * * * *" }) };
+    const path = `/v1/codeq/admin/schedules/${schedule.id}`;
+    const reply = await this.server.ask(path, { method: "PUT", caller, body: schedule.body });
+    assert.equal(reply.status, 200, reply.text);
+  }
+
+  async #runNow(): Promise<void> {
+    const { id } = this.#anySchedule();
+    const reply = await this.server.post(`/admin/schedules/${id}/run`, {}, caller);
+    assert.ok(reply.status === 201 || reply.status === 409, reply.text);
+  }
+
+  #anySchedule(): Known {
+    return this.#schedules[this.#random.int(this.#schedules.length)] as Known;
   }
 
   async step(): Promise<void> {
     const { clock } = this.server;
     const kind = this.#random.int(100);
-    if (kind < 45) await clock.advance(this.#random.int(3 * periodMs));
+    if (kind < 40) await clock.advance(this.#random.int(3 * periodMs));
+    else if (kind < 43) await this.#putAgain();
+    else if (kind < 48) await this.#runNow();
     else if (kind < 75) await this.#work();
     else if (kind < 85) await this.#pauseOrResume();
     else if (kind < 90) clock.stepWall(this.#random.int(20 * periodMs));
@@ -109,7 +133,9 @@ class ScheduleWorld {
   }
 
   async #pauseOrResume(): Promise<void> {
-    const schedule = this.#schedules[this.#random.int(this.#schedules.length)] as Known;
+    const schedule = this.#anySchedule();
+    // A step of the wall clock is believed after a minute; until then, pauses have other times than the server says.
+    await this.server.clock.advance(periodMs + 1000);
     const nowMs = this.server.clock.nowMs();
     const verb = schedule.isPaused ? "resume" : "pause";
     const reply = await this.server.post(`/admin/schedules/${schedule.id}/${verb}`, {}, caller);
@@ -158,7 +184,7 @@ class ScheduleWorld {
       .json as {
       runs: readonly Run[];
     };
-    const tasks = runs.filter((run) => run.taskId !== undefined);
+    const tasks = runs.filter(({ kind }) => kind === "fired");
     const instants = tasks.map((run) => Date.parse(run.at));
     assert.equal(new Set(instants).size, instants.length, `${id}: an instant has two tasks`);
     assert.equal(instants.length, shown.fired, `${id}: tasks and the count of tasks differ`);
@@ -180,7 +206,8 @@ class ScheduleWorld {
       assert.ok(!isInPause || this.#wasSetBack, `${id}: ${at} was created during a pause`);
     }
     const found: ShownTask[] = [];
-    for (const { taskId = "" } of tasks) found.push(await this.server.task(taskId));
+    for (const { taskId } of runs)
+      if (taskId !== undefined) found.push(await this.server.task(taskId));
     const live = found.filter(({ status }) => isLive(status)).length;
     assert.equal(live, shown.live, `${id}: live tasks and their count differ`);
     if (overlap !== "allow") assert.ok(live <= 1, `${id}: ${live} tasks are live`);
