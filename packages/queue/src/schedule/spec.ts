@@ -47,15 +47,10 @@ export interface SpecText {
 }
 
 export interface Spec {
-  /** The first nominal instant behind one; undefined when there is none, or the search is used up. */
-  next(afterMs: number, search?: Search): number | undefined;
+  /** The first nominal instant behind one; undefined when there is none. */
+  next(afterMs: number): number | undefined;
   /** The number of nominal instants behind `afterMs`, and not behind `untilMs`. Takes no longer for many instants. */
   count(afterMs: number, untilMs: number): number;
-}
-
-/** How many excluded stretches may still be passed over. */
-export interface Search {
-  left: number;
 }
 
 const specLimits = { everyMsMin: 1000, everyMsMax: 31_622_400_000, exceptMax: 8 } as const;
@@ -89,9 +84,8 @@ export function compileSpec(text: SpecText, zone: Zone): Parsed<Spec> {
     return problem("'from' is later than 'until'; nothing would fire");
   }
   const excluding = except.length === 0 ? plain.value : excludingOf(plain.value, except, zone);
-  const next = (afterMs: number, search?: Search): number | undefined => {
-    const from = fromMs === undefined ? afterMs : Math.max(afterMs, fromMs - 1);
-    const found = excluding.next(from, search);
+  const next = (afterMs: number): number | undefined => {
+    const found = excluding.next(fromMs === undefined ? afterMs : Math.max(afterMs, fromMs - 1));
     return found === undefined || found > (untilMs ?? found) ? undefined : found;
   };
   const count = (afterMs: number, lastMs: number): number => {
@@ -247,9 +241,10 @@ function excludingOf(plain: Spec, texts: readonly ReadException[], zone: Zone): 
   /** Many schedules with the same spec ask for the same instant. */
   let known = { afterMs: 0, foundMs: 0 };
   return {
-    next: (afterMs, search = { left: excludedMax }) => {
+    next: (afterMs) => {
       if (afterMs >= known.afterMs && afterMs < known.foundMs) return known.foundMs;
-      for (let from = afterMs; search.left > 0; search.left--) {
+      let from = afterMs;
+      for (let passed = 0; passed < excludedMax; passed++) {
         const foundMs = plain.next(from);
         if (foundMs === undefined) return undefined;
         const skipTo = endOf(foundMs);

@@ -338,7 +338,7 @@ function instantIn(text: string, zone: Zone): AskedInstant | undefined {
 }
 
 /** Instants that are looked for in one turn of the event loop. */
-const previewedAtOnce = 10;
+const previewedAtOnce = 2;
 
 export const previewSchedule = bind(api.schedules.previewSchedule, {
   run: async ({ clock, zones }, _, { count, afterMs, ...text }) => {

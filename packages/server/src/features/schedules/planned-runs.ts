@@ -52,16 +52,12 @@ export function nextRuns(
   { afterMs, count }: { readonly afterMs: number; readonly count: number },
 ): { readonly runs: readonly Planned[]; readonly hasMore: boolean } {
   const runs: Planned[] = [];
-  const search = { left: searchMax };
-  let at = spec.next(afterMs, search);
-  for (; at !== undefined && runs.length < count; at = spec.next(at, search)) {
+  let at = spec.next(afterMs);
+  for (; at !== undefined && runs.length < count; at = spec.next(at)) {
     runs.push(plannedRun(cron, zone, at));
   }
-  return { runs, hasMore: at !== undefined || search.left === 0 };
+  return { runs, hasMore: at !== undefined };
 }
-
-/** How many excluded stretches a preview passes over in all. */
-const searchMax = 5000;
 
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
