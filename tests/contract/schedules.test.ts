@@ -749,7 +749,7 @@ const mistakes: readonly [object, RegExp][] = [
     /never fires from now on; look at 'until' and 'except'/,
   ],
   [{ cron: "0 9 * * *", except: ["* * * * *"] }, /never fires from now on/],
-  [{ cron: "0 9 * * *", except: ["0 * * * * *"] }, /has six fields; leave out the seconds/],
+  [{ cron: "0 9 * * *", except: ["0 * * * * *"] }, /^invalid 'except' \("0 \* .* has six fields/],
   [{ cron: "0 9 * * *", spread: "soon" }, /"soon" is no length of time/],
   [{ cron: "0 9 * * *", overlap: "often" }, /use allow, skip, one or replace/],
   [{ cron: "0 9 * * *", webhook: "ftp://x" }, /an http or https URL/],

@@ -67,10 +67,12 @@ export interface Problem {
   readonly ok: false;
   readonly code: "invalid_spec";
   readonly why: string;
+  /** Which field is wrong, if it is not the one that says when. */
+  readonly field?: "except";
 }
 
-export function problem(why: string): Problem {
-  return { ok: false, code: "invalid_spec", why };
+export function problem(why: string, field?: "except"): Problem {
+  return { ok: false, code: "invalid_spec", why, ...(field && { field }) };
 }
 
 export type Parsed<Value> = Extract<Outcome<Value, never>, { readonly ok: true }> | Problem;

@@ -279,9 +279,8 @@ type ReadException = (zone: Zone) => Exception;
 
 function readExceptions(texts: readonly string[]): readonly ReadException[] | Problem {
   if (texts.length > specLimits.exceptMax) {
-    return problem(
-      `except has ${texts.length} entries; at most ${specLimits.exceptMax} are allowed`,
-    );
+    const why = `${texts.length} entries; at most ${specLimits.exceptMax} are allowed`;
+    return problem(why, "except");
   }
   const all: ReadException[] = [];
   for (const text of texts) {
@@ -292,14 +291,12 @@ function readExceptions(texts: readonly string[]): readonly ReadException[] | Pr
     }
     const cron = parseCron(text);
     if (!cron.ok) {
-      return problem(
-        `except "${text}" is neither a date such as "2026-12-25" nor cron: ${cron.why}`,
-      );
+      const why = `"${text}" is neither a date such as "2026-12-25" nor cron: ${cron.why}`;
+      return problem(why, "except");
     }
     if (cron.value.hasSeconds) {
-      return problem(
-        `except "${text}" has six fields; leave out the seconds, because whole minutes are excepted`,
-      );
+      const why = `"${text}" has six fields; leave out the seconds, because whole minutes are excepted`;
+      return problem(why, "except");
     }
     all.push(exceptCron(cron.value));
   }

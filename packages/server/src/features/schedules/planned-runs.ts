@@ -21,7 +21,7 @@ export interface ReadSpec {
 /** A spec that cannot be used, and why. */
 interface WrongSpec {
   readonly ok: false;
-  readonly field: "tz" | "cron" | "every";
+  readonly field: "tz" | "cron" | "every" | "except";
   readonly why: string;
 }
 
@@ -34,7 +34,8 @@ export function readSpec(zones: Zones, text: SpecText): ReadSpec | WrongSpec {
   const { cron, every, offset, tz, fromMs, untilMs, except } = text;
   const spec = compileSpec({ cron, every, offset, tz, fromMs, untilMs, except }, zone);
   if (spec.ok) return { ok: true, spec: spec.value, zone };
-  return { ok: false, field: cron === "" && every !== "" ? "every" : "cron", why: spec.why };
+  const { field = cron === "" && every !== "" ? "every" : "cron", why } = spec;
+  return { ok: false, field, why };
 }
 
 /** The next instants of a spec, for a command line without a server. */
