@@ -7,10 +7,14 @@
  * - an entry exists exactly as long as its task, or its time, and names the right tasks;
  * - the last accepted payload of a key is the one that runs next, or has run.
  */
-import { holdsKey, queueOf, type Task, type TaskId, uniqueActions } from "@codeq/queue";
+import { holdsKey, type Task, type TaskId, uniqueActions } from "@codeq/queue";
 import { SimRandom } from "@codeq/simulated";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
-import { decodeUnique } from "../../packages/server/src/core/records/unique-record.ts";
+import {
+  decodeUnique,
+  type UniqueName,
+  uniqueNameOf,
+} from "../../packages/server/src/core/records/unique-record.ts";
 import { uniqueKeyOf } from "../../packages/server/src/core/store/keys.ts";
 import {
   acme,
@@ -28,6 +32,8 @@ export type Plant = (broker: ShardBroker) => void;
 
 const keys = ["a", "b"];
 const commands = ["work", "other"];
+/** The same key in another lane is another key. */
+const lanes = ["", "", "a"];
 const stepsOfRun = 120;
 
 /** The first promise that a seed breaks; undefined for a sound run. */
@@ -86,10 +92,11 @@ class UniqueRun {
     const random = this.#random;
     this.#payloads += 1;
     const payload = String(this.#payloads);
-    const [key, command, on] = [
+    const [key, command, on, lane] = [
       random.pick(keys),
       random.pick(commands),
       random.pick(uniqueActions),
+      random.pick(lanes),
     ];
     const unique = {
       key,
@@ -102,6 +109,7 @@ class UniqueRun {
     const extras = { tags: [], timeoutMs: 0, ttlMs: random.next() < 0.2 ? 2000 : 0, startByMs: 0 };
     const asked = create(this.#broker, {
       command,
+      lane,
       unique,
       payload,
       visibleMs,
@@ -112,7 +120,7 @@ class UniqueRun {
     if (answer === undefined) return;
     this.#ids.add(answer.task.id);
     if (on === "return" && answer.deduplicated) return;
-    this.#last.set(`${command} ${key}`, { id: answer.task.id, payload });
+    this.#last.set(`${command} ${key} ${lane}`, { id: answer.task.id, payload });
   }
 
   async #pass(ms: number): Promise<void> {
@@ -162,8 +170,8 @@ class UniqueRun {
     const nowMs = this.#world.clock.nowMs();
     const stored = await entriesUnder(this.#broker.store, "codeq/unique/");
     const entries = new Map(stored.map(([key, value]) => [key, decodeUnique(value.toString())]));
-    const live = Map.groupBy(this.#tasks().filter(holdsKey), ({ tenantId, command, unique }) =>
-      uniqueKeyOf({ tenantId, queue: queueOf(command), key: unique?.key ?? "" }),
+    const live = Map.groupBy(this.#tasks().filter(holdsKey), (task) =>
+      uniqueKeyOf(uniqueNameOf(task) as UniqueName),
     );
     for (const [key, tasks] of live) {
       const holders = tasks.filter(({ unique }) => unique?.isHeld !== true);
