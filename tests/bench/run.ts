@@ -11,6 +11,7 @@ import { engineBench, engineHelp } from "./engine-bench.ts";
 import { fairnessBench, fairnessHelp } from "./fairness-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
 import { lanesBench, lanesHelp } from "./lanes-bench.ts";
+import { limitsBench, limitsHelp } from "./limits-bench.ts";
 import { UsageError } from "./options.ts";
 import { outboxBench, outboxHelp } from "./outbox-bench.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
@@ -41,6 +42,7 @@ const subjects: Record<string, Subject> = {
   floor: { help: floorHelp, run: (args) => floorBench(args) },
   http: { help: httpHelp, run: httpBench },
   lanes: { help: lanesHelp, run: lanesBench },
+  limits: { help: limitsHelp, run: limitsBench },
   outbox: { help: outboxHelp, run: outboxBench },
   peers: { help: peersHelp, run: peersBench },
   rest: { help: restHelp, run: restBench },
