@@ -226,6 +226,8 @@ test("what is wrong is refused with what to do", async (t) => {
   assert.equal((await put(server, "b2", { on: "start" })).status, 400);
   assert.equal((await put(server, "b2", { openSeconds: 0 })).status, 400);
   assert.equal((await put(server, "b 2")).status, 400);
+  const reserved = await put(server, `after:${"0".repeat(36)}`);
+  assert.deepEqual([reserved.status, reserved.json.error.slice(0, 12)], [400, "invalid 'id'"]);
   const foreign = server.post(
     "/tasks",
     { command: "render", payload: 1, batchId: "b1" },
@@ -280,6 +282,44 @@ test("the same idempotency key adds one member; in another batch it is a conflic
   assert.deepEqual(await counts(server), ["open", 1, 0, 0, 0]);
   const other = tryToAdd(server, { idempotencyKey: "k", payload: "null" }, "b1");
   assert.deepEqual(await refusedWith(other), [409, "idempotency_key_reused"]);
+});
+
+test("a key of a task that the batch would not wait for is refused, whatever the mode", async (t) => {
+  const server = await setup(t, { settings: { retentionSweepSeconds: 1 } });
+  await server.create({ command: "print", idempotencyKey: "outside" });
+  await opened(server, 0);
+  const headers = { "codeq-idempotency-mode": "first" };
+  const first = (idempotencyKey: string, payload = 1): Promise<Reply> => {
+    const body = { command: "print", payload, batchId: "b1", idempotencyKey };
+    return server.ask("/v1/codeq/tasks", { method: "POST", caller: producer, body, headers });
+  };
+  assert.deepEqual(await refusedWith(first("outside")), [409, "idempotency_key_reused"]);
+  const { id } = (await first("inside")).json;
+  assert.equal((await first("inside", 2)).json.id, id, "of the batch itself");
+  await change(server, "seal");
+  assert.equal((await first("inside", 3)).json.id, id, "after the seal");
+  await finish(server);
+  await finish(server);
+  await finish(server, "COMPLETED", ["render"]);
+  await server.clock.advance(26 * hourMs);
+  assert.equal((await server.get("/batches/b1")).status, 404);
+  await opened(server, 0);
+  assert.deepEqual(await refusedWith(first("inside")), [409, "idempotency_key_reused"], "deleted");
+  assert.deepEqual(await counts(server), ["open", 0, 0, 0, 0]);
+});
+
+test("an operator runs the callback of a batch that failed or expired, and it sees how members ended", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 2, { openSeconds: 60 });
+  await finish(server);
+  await server.clock.advance(61_000);
+  assert.deepEqual(await counts(server), ["expired", 1, 1, 0, 0]);
+  await finish(server, "FAILED");
+  const replayed = await server.post(`/admin/tasks/${callbackId}/replay`, undefined, "admin-acme");
+  assert.equal(replayed.status, 200, replayed.text);
+  const callback = await server.claim({ commands: ["render"] });
+  assert.deepEqual(callback.batchEnded, { succeeded: 1, failed: 1, cancelled: 0 });
+  assert.deepEqual(await counts(server), ["released", 0, 1, 1, 0]);
 });
 
 test("a restart finds a batch as it was", async (t) => {

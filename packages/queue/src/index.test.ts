@@ -93,6 +93,7 @@ test("the package offers its rules and nothing else", () => {
     "startTag",
     "statusOf",
     "timedOut",
+    "toldCallback",
     "uniqueActions",
     "uniqueOutcomes",
     "uniqueWhiles",

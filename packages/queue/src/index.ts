@@ -23,6 +23,7 @@ export {
   newBatchState,
   partOf,
   releasedCallback,
+  toldCallback,
 } from "./batch/batch.ts";
 export { type Cause, type Change, changeOf } from "./change.ts";
 export {

@@ -139,11 +139,18 @@ export async function createBatch<Input, Output>(
   return batch;
 }
 
-/** With an id of the caller, the same call again adds nothing twice; without one, no caller can complete the batch. */
-async function addAll(batch: BatchHandle, members: Members, isNamed: boolean): Promise<void> {
+/**
+ * With an id of the caller, the same call again adds nothing twice; without one, no caller can complete the batch. Once a
+ * batch was deleted, a batch with the same id has another callback, and so other keys.
+ */
+async function addAll(batch: Batch<unknown>, members: Members, isNamed: boolean): Promise<void> {
   const added = await Promise.allSettled(
     members.map(([task, input], at) => {
-      return batch.add(task, input, isNamed ? { idempotencyKey: `${batch.id}:${at}` } : {});
+      return batch.add(
+        task,
+        input,
+        isNamed ? { idempotencyKey: `${batch.callback.id}:${at}` } : {},
+      );
     }),
   );
   const refused = added.find((each) => each.status === "rejected");

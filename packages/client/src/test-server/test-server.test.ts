@@ -520,6 +520,11 @@ test("a member adds members to its batch, and a call with the same id adds nothi
   assert.equal(first.callback.id, second.callback.id);
   await server.runUntilIdle();
   assert.equal((await (await again()).progress()).total, 1);
+  await server.advance("26h");
+  const third = await again();
+  assert.notEqual(third.callback.id, first.callback.id, "the first batch was deleted");
+  await server.runUntilIdle();
+  assert.equal((await third.progress()).succeeded, 1);
 });
 
 test("a task runs after those before it have succeeded, and reads their results", async () => {

@@ -124,7 +124,8 @@ export function followCallback(
   after: Task | undefined,
   nowMs: number,
 ): BatchState {
-  if (after === undefined) return { ...state, chore: "delete" };
+  // Members that have to be cancelled are cancelled first.
+  if (after === undefined) return state.chore === "cancel" ? state : { ...state, chore: "delete" };
   const wasHeld = before.place.in === "held";
   if (wasHeld && after.place.in === "done" && isUnfinished(state)) {
     return { ...state, phase: "cancelled", endedMs: nowMs };
@@ -143,20 +144,24 @@ export function decideBatch(
   return on === "end" || failed + cancelled === 0 ? "release" : "fail";
 }
 
+/** The callback, which sees how the members ended. */
+export function toldCallback(task: Task, { succeeded, failed, cancelled }: BatchEnd): Task {
+  const ended = { succeeded, failed, cancelled };
+  return { ...task, batch: task.batch && { ...task.batch, ended } };
+}
+
 /** The held callback of a batch whose members have ended. */
 export function releasedCallback(
   task: Task,
-  { succeeded, failed, cancelled }: BatchEnd,
+  end: BatchEnd,
   at: { readonly nowMs: number; readonly seq: number },
 ): Task {
-  const { batch, extras } = task;
+  const { extras } = task;
   const ttlMs = extras?.ttlMs ?? 0;
-  const ended = { succeeded, failed, cancelled };
   return {
-    ...task,
+    ...toldCallback(task, end),
     place: { in: "ready", seq: at.seq },
     updatedMs: at.nowMs,
-    batch: batch && { ...batch, ended },
     extras: extras && (ttlMs === 0 ? extras : { ...extras, startByMs: at.nowMs + ttlMs }),
   };
 }

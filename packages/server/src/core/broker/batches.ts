@@ -30,6 +30,7 @@ import {
   type Task,
   type TaskId,
   type TenantId,
+  toldCallback,
 } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
 import type { Clock } from "../clock.ts";
@@ -97,6 +98,9 @@ interface Entry extends BatchOf {
   dueMs: number | undefined;
 }
 
+/** By name. */
+type Entries = Map<string, Entry>;
+
 export interface BatchesParts {
   readonly store: Store;
   readonly clock: Clock;
@@ -116,11 +120,6 @@ export interface BatchesParts {
   ) => Promise<void>;
 }
 
-/** States that are kept in memory. */
-const cachedMax = 1000;
-/** Members of one piece of background work. */
-const pieceMembers = 500;
-
 export function isOfBatch({ before, after }: Change): boolean {
   return (after ?? before)?.batch !== undefined;
 }
@@ -138,6 +137,9 @@ export interface Followed {
 }
 
 export class Batches {
+  /** States that are kept in memory. The simulation keeps fewer, and has smaller pieces of background work. */
+  cachedMax = 1000;
+  pieceMembers = 500;
   /** Called with the moment at which a batch expires or has something left to do. */
   onDue: (dueMs: number) => void = () => {};
   /** Since the start, how many batches came to each phase. */
@@ -398,11 +400,16 @@ export class Batches {
    */
   follow(given: readonly Change[], touched: readonly BatchOf[]): Followed {
     const changes = [...given];
-    const entries = new Set(touched.flatMap((of) => this.#find(of) ?? []));
-    const again = this.#countAll(given, entries);
+    // A state that is counted here is not in the store yet, and may have to leave the cache.
+    const entries: Entries = new Map();
+    for (const of of touched) {
+      const entry = this.#find(of);
+      if (entry !== undefined) entries.set(nameOf(of), entry);
+    }
+    const again = this.#countAll(changes, entries);
     const writes: RecordWrite[] = [];
     const over = given.flatMap((change) => this.#awaitedUntil(change));
-    for (const entry of entries) {
+    for (const entry of entries.values()) {
       if (again.has(entry)) this.#holdAgain(entry, changes);
       this.#decide(entry, changes);
       const { phase } = entry.state;
@@ -428,15 +435,20 @@ export class Batches {
   }
 
   /** Adds the batches that changed; returns those whose callbacks are held again. */
-  #countAll(given: readonly Change[], entries: Set<Entry>): ReadonlySet<Entry> {
+  #countAll(changes: Change[], entries: Entries): ReadonlySet<Entry> {
     const again = new Set<Entry>();
-    for (const change of given) {
-      for (const entry of this.#entriesOf(change)) {
+    for (const [at, change] of changes.entries()) {
+      for (const entry of this.#entriesOf(change, entries)) {
         const state = this.#count(entry, change);
         if (state === entry.state) continue;
         if (entry.state.phase === "failed" && state.phase === "sealed") again.add(entry);
+        // An operator runs the callback of a batch that failed or expired.
+        const isForced = state.phase === "released" && entry.state.phase !== "released";
+        if (isForced && change.after !== undefined) {
+          changes[at] = { ...change, after: toldCallback(change.after, state) };
+        }
         entry.state = state;
-        entries.add(entry);
+        entries.set(nameOf(entry), entry);
       }
     }
     return again;
@@ -447,12 +459,13 @@ export class Batches {
     for (const { task, of } of over) this.#stopAwaiting(task, of);
   }
 
-  #entriesOf({ before, after }: Change): Entry[] {
+  #entriesOf({ before, after }: Change, counted: Entries): Entry[] {
     const { id, tenantId, batch } = (after ?? before) as Task;
-    const own = batch && this.#find({ tenantId, id: batch.id });
+    const find = (of: BatchOf): Entry | undefined => counted.get(nameOf(of)) ?? this.#find(of);
+    const own = batch && find({ tenantId, id: batch.id });
     const entries = own === undefined ? [] : [own];
     for (const waiting of this.#awaited.get(id) ?? []) {
-      const entry = this.#find({ tenantId, id: waiting });
+      const entry = find({ tenantId, id: waiting });
       if (entry !== undefined) entries.push(entry);
     }
     return entries;
@@ -526,11 +539,13 @@ export class Batches {
     store.assertWritable();
     const graceMs = limits.cancelGraceSecondsDefault * 1000;
     const changes = ids.flatMap((id) => cancel(id, graceMs) ?? []);
-    const isDone = ids.length < pieceMembers;
+    const isDone = ids.length < this.pieceMembers;
     const current = this.#find(entry);
     if (current === undefined) return;
     if (isDone && current.state.chore === "cancel") {
-      current.state = { ...current.state, chore: "none" };
+      // The callback may have been deleted in the meantime.
+      const isLeft = store.task(current.record.callbackId) !== undefined;
+      current.state = { ...current.state, chore: isLeft ? "none" : "delete" };
     }
     await apply(changes, isDone ? [current] : [], []);
     this.#looked(entry, isDone ? undefined : ids.at(-1));
@@ -539,8 +554,13 @@ export class Batches {
   async #deleteMembers(entry: Entry): Promise<void> {
     const { store, remove } = this.#parts;
     const ids = await this.#nextPiece(entry);
+    // A member that was replayed in the meantime is deleted after its end.
+    if (this.#find(entry)?.state.pending !== 0) {
+      this.#looked(entry, undefined);
+      return;
+    }
     await remove(ids.flatMap((id) => store.task(id) ?? []));
-    if (ids.length === pieceMembers) {
+    if (ids.length === this.pieceMembers) {
       this.#looked(entry, ids.at(-1));
       return;
     }
@@ -554,7 +574,11 @@ export class Batches {
 
   #nextPiece(entry: Entry): Promise<readonly TaskId[]> {
     const after = this.#lookedTo.get(nameOf(entry)) ?? "";
-    return this.#parts.store.membersOfBatch(entry, { after, limit: pieceMembers, failed: false });
+    return this.#parts.store.membersOfBatch(entry, {
+      after,
+      limit: this.pieceMembers,
+      failed: false,
+    });
   }
 
   #looked(of: BatchOf, to: string | undefined): void {
@@ -585,7 +609,7 @@ export class Batches {
   }
 
   #keep(entry: Entry): void {
-    if (this.#cache.size >= cachedMax) {
+    if (this.#cache.size >= this.cachedMax) {
       const [oldest] = this.#cache.keys();
       this.#cache.delete(oldest as string);
     }

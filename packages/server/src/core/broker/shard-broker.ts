@@ -1451,8 +1451,14 @@ export class ShardBroker implements Broker {
     const { payloadHash, keepsFirst } = input;
     const queue = queueOf(input.command);
     const match = matchIdempotency(entry, { queue, payloadHash, keepsFirst });
-    if (!match.ok) {
-      waiter.refused({ ...match, key: idempotencyKey, taskId: entry.taskId }, item);
+    const isOutside = match.ok && unlessDamaged(() => this.#isOutside(input, entry));
+    if (isOutside instanceof FaultError) {
+      waiter.refused(isOutside, item);
+      return true;
+    }
+    if (!match.ok || isOutside) {
+      const code = "idempotency_key_reused";
+      waiter.refused({ code, key: idempotencyKey, taskId: entry.taskId }, item);
       return true;
     }
     const { gone } = entry;
@@ -1473,6 +1479,16 @@ export class ShardBroker implements Broker {
     const answer = { task: found, replayed: true, deduplicated: false };
     this.#answerWhenDurable(task, waiter, answer, item);
     return true;
+  }
+
+  /** Whether the batch of the request would not wait for the task of the request's key. */
+  #isOutside({ tenantId, batchId: id, payloadHash }: NewTask, entry: IdempotencyEntry): boolean {
+    if (id === undefined) return false;
+    // A batch that takes members has lost none: the task was deleted with an earlier batch of this id.
+    const takesMembers = (): boolean => this.batches.refusalOf({ tenantId, id }) === undefined;
+    if (entry.gone !== undefined) return entry.payloadHash !== payloadHash || takesMembers();
+    const task = this.store.task(entry.taskId);
+    return task !== undefined && task.batch?.id !== id;
   }
 
   #answerWhenDurable<Answer>(

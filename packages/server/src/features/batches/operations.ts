@@ -1,7 +1,11 @@
 /** Batches: many tasks and one callback. The broker of the batch's shard keeps and counts them. */
 import { api } from "@codeq/protocol/api";
 import { problemOfUrl } from "../../core/outbound/webhook-url.ts";
-import type { BatchOptions, ShownBatch } from "../../core/records/batch-record.ts";
+import {
+  type BatchOptions,
+  type ShownBatch,
+  taskOfAfter,
+} from "../../core/records/batch-record.ts";
 import { bind } from "../../edge/bind.ts";
 import {
   type Answer,
@@ -18,6 +22,7 @@ export const putBatch = bind(api.batches.putBatch, {
   rate,
   run: async (server, call, { id, ...options }) => {
     const { tenantId, creates } = call.identity;
+    if (taskOfAfter(id) !== undefined) return refusal("invalid_argument", reserved);
     const problem = problemOf(server, options);
     if (problem !== undefined) return problem;
     if (creates?.has(options.command.toLowerCase()) === false) {
@@ -29,6 +34,8 @@ export const putBatch = bind(api.batches.putBatch, {
   },
   show: ({ batch, isNew }) => ({ status: isNew ? 201 : 200, value: batch }),
 });
+
+const reserved = "invalid 'id' (after: and the id of a task are the batch of a task with 'after')";
 
 function problemOf({ config }: Server, { webhook, payload }: BatchOptions): Refusal | undefined {
   const urlProblem = webhook && problemOfUrl("webhook", webhook, config);
