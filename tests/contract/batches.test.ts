@@ -158,6 +158,17 @@ test("cancel ends the callback at once and the members in the background", async
   assert.deepEqual(await refusedWith(change(server, "seal")), [409, "batch_over"]);
 });
 
+test("where only the callback was cancelled, the batch can still be cancelled with its members", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 2);
+  await server.post(`/admin/tasks/${callbackId}/cancel`, {}, "admin-acme");
+  await server.clock.advance(1000);
+  assert.deepEqual(await counts(server), ["cancelled", 2, 0, 0, 0], "members go on");
+  assert.equal((await change(server, "cancel")).json.phase, "cancelled");
+  await server.clock.advance(1000);
+  assert.deepEqual(await counts(server), ["cancelled", 0, 0, 0, 2]);
+});
+
 test("a batch that nobody seals expires, and its callback says so", async (t) => {
   const server = await setup(t);
   const callbackId = await opened(server, 1, { openSeconds: 60 });

@@ -6,6 +6,7 @@
  * - a batch counts exactly its members, at every position;
  * - a sealed batch with nothing pending has ended;
  * - members and their results are there until the callback has ended;
+ * - a batch that was cancelled leaves no member to run;
  * - what belongs to a batch is deleted after its callback.
  */
 import type { Change, Task, TaskId } from "@codeq/queue";
@@ -60,6 +61,8 @@ class BatchRun {
   readonly #ids = new Set<TaskId>();
   readonly #members = new Map<string, Set<TaskId>>();
   readonly #batches: string[] = [];
+  readonly #cachedMax: number;
+  readonly #cancelled: Set<string> = new Set();
   /** Batches of tasks with `after`. */
   readonly #afters: Set<string> = new Set();
   /** Durable releases by callback. */
@@ -69,6 +72,7 @@ class BatchRun {
   constructor(random: SimRandom, plant: Plant) {
     this.#random = random;
     this.#plant = plant;
+    this.#cachedMax = random.pick([2, 2, 1000]);
     this.#world.observe = (change) => this.#observe(change);
   }
 
@@ -78,6 +82,9 @@ class BatchRun {
 
   #use(broker: ShardBroker): void {
     this.#broker = broker;
+    // So that a few batches and members reach these limits.
+    broker.batches.cachedMax = this.#cachedMax;
+    broker.batches.pieceMembers = 2;
     const { store } = broker;
     const commit = store.commit.bind(store);
     store.commit = (changes, writes) => {
@@ -110,7 +117,7 @@ class BatchRun {
     const random = this.#random;
     const kind = random.int(16);
     if (kind === 0) return this.#put();
-    if (kind < 5) return this.#random.next() < 0.2 ? this.#addAfter() : this.#add();
+    if (kind < 5) return this.#addSome();
     if (kind === 5) return this.#seal();
     if (kind === 6) return this.#restart();
     if (kind === 7) return this.#pass(random.pick([10, 1000, 40_000, 3_700_000]));
@@ -151,6 +158,15 @@ class BatchRun {
       .catch(() => {});
   }
 
+  async #addSome(): Promise<void> {
+    const draw = this.#random.next();
+    if (draw < 0.2) return this.#addAfter();
+    if (draw < 0.9) return this.#add();
+    // They end together.
+    const lapsing = Array.from({ length: 9 }, () => this.#add(2000));
+    await Promise.all(lapsing);
+  }
+
   /** A task that waits for a few others, or for the first time one without a batch. */
   async #addAfter(): Promise<void> {
     const random = this.#random;
@@ -164,11 +180,10 @@ class BatchRun {
     await create(this.#broker, fields).done.catch(() => {});
   }
 
-  async #add(): Promise<void> {
+  async #add(ttlMs = this.#random.next() < 0.2 ? 2000 : 0): Promise<void> {
     const batchId = this.#someBatch();
     if (batchId === undefined) return;
-    const extras = { tags: [], timeoutMs: 0, ttlMs: 0, startByMs: 0 };
-    if (this.#random.next() < 0.2) extras.ttlMs = 2000;
+    const extras = { tags: [], timeoutMs: 0, ttlMs, startByMs: 0 };
     const visibleMs = this.#random.next() < 0.2 ? this.#world.clock.nowMs() + 1000 : undefined;
     const payload = this.#random.next() < 0.3 ? large : "1";
     const given = { batchId, extras, visibleMs, payload, maxAttempts: 2 };
@@ -202,7 +217,7 @@ class BatchRun {
     if (tasks.length === 0) return;
     const random = this.#random;
     const batch = random.next() < 0.15 ? this.#someBatch() : undefined;
-    if (batch !== undefined) await this.#broker.batches.cancel(ofBatch(batch)).catch(() => {});
+    if (batch !== undefined) await this.#cancel(batch);
     const action = random.pick([
       { kind: "cancel", graceMs: random.pick([0, 5000]) },
       { kind: "replay" },
@@ -211,9 +226,29 @@ class BatchRun {
       { kind: "edit", edit: { command: random.pick(["work", "other"]) } },
     ] as const);
     const dead = tasks.filter(({ place }) => place.in === "dead");
-    const targets = action.kind === "replay" && dead.length > 0 ? dead : tasks;
+    const ended = tasks.filter(({ place, batch }) => place.in === "done" && batch?.isCallback);
+    const wanted = { cancel: tasks, replay: dead, delete: ended, edit: tasks }[action.kind];
+    const targets = wanted.length > 0 && random.next() < 0.8 ? wanted : tasks;
     const of = { tenantId: acme, id: random.pick(targets).id };
     await this.#broker.act(of, action).catch(() => {});
+  }
+
+  /** A member that failed, whose batch is being deleted. */
+  async #replayOrphan(): Promise<void> {
+    const { store } = this.#broker;
+    const orphans = this.#tasks().filter(({ batch, place }) => {
+      return (
+        batch && place.in === "dead" && store.batch(ofBatch(batch.id))?.state.chore === "delete"
+      );
+    });
+    if (orphans.length === 0) return;
+    const of = { tenantId: acme, id: this.#random.pick(orphans).id };
+    await this.#broker.act(of, { kind: "replay" }).catch(() => {});
+  }
+
+  async #cancel(id: string): Promise<void> {
+    const answer = await this.#broker.batches.cancel(ofBatch(id)).catch(() => undefined);
+    if (answer?.ok === true) this.#cancelled.add(id);
   }
 
   async #pass(ms: number): Promise<void> {
@@ -236,7 +271,13 @@ class BatchRun {
     const expired = await store.expiredAfter(undefined, nowMs, 100);
     await broker.delete(expired.flatMap(({ id }) => store.task(id) ?? []));
     await broker.cleanUp({ tenantId: acme, beforeMs: nowMs, limit: 1 });
-    await workOnBatches(broker, nowMs);
+    const worked = workOnBatches(broker, nowMs);
+    // Operators do not wait for background work, whatever it has come to.
+    for (let turn = this.#random.int(60); turn > 0; turn--) await Promise.resolve();
+    const draw = this.#random.next();
+    if (draw < 0.3) await this.#operate();
+    else if (draw < 0.6) await this.#replayOrphan();
+    await worked;
   }
 
   /** Everything ends. */
@@ -287,15 +328,29 @@ class BatchRun {
     ids: Iterable<string> = [...this.#batches, ...this.#afters],
   ): string | undefined {
     for (const id of ids) {
-      const finding = problemOfBatch(store, ofBatch(id), this.#membersOf(id, store));
+      const members = this.#membersOf(id, store);
+      const finding = problemOfBatch(store, ofBatch(id), members) ?? this.#leftToRun(id, members);
       if (finding !== undefined) return finding;
     }
     return undefined;
   }
 
+  #leftToRun(id: string, members: readonly Task[]): string | undefined {
+    const { state } = this.#broker.store.batch(ofBatch(id)) ?? {};
+    if (!this.#cancelled.has(id) || state?.chore === "cancel") return undefined;
+    const left = members.find(({ place, replays }) => {
+      return replays === 0 && (place.in === "ready" || place.in === "delayed");
+    });
+    return left && `${id} was cancelled, and ${left.id} is left to run`;
+  }
+
   /** After the retention of the callbacks. */
   async checkLeftBehind(): Promise<string | undefined> {
     for (let round = 0; round < 8; round++) await this.#pass(7_300_000);
+    await this.end();
+    for (let round = 0; round < 100; round++) {
+      await workOnBatches(this.#broker, this.#world.clock.nowMs());
+    }
     const found: string[] = [];
     for (const prefix of ["codeq/batch", "codeq/tasks/"]) {
       for (const [key] of await entriesUnder(this.#broker.store, prefix)) found.push(key);

@@ -182,7 +182,8 @@ function problemOfCallback(store: Store, of: BatchOf): string | undefined {
   const { record, state } = store.batch(of) ?? {};
   const callback = record && store.task(record.callbackId);
   const { ended } = callback?.batch ?? {};
-  if (ended === undefined || state === undefined) return undefined;
+  // An operator may run the callback of a batch that expired.
+  if (ended === undefined || state === undefined || callback?.replays !== 0) return undefined;
   const told = ended.succeeded + ended.failed + ended.cancelled;
   if (told === state.total) return undefined;
   return `the callback of ${of.id} was told of ${told} of ${state.total} members`;
@@ -214,7 +215,7 @@ export function problemOfBatch(
   if (isKept && failed !== count(isFailure)) return `${id} counts ${failed} failures`;
   if (isKept && members.some((each) => !isPending(each) && store.wholeResult(each) === undefined))
     return `a result of ${id} cannot be read`;
-  if (callback === undefined) return chore === "delete" ? undefined : `${id} has no callback`;
+  if (callback === undefined) return chore === "none" ? `${id} has no callback` : undefined;
   const isHeld = callback.place.in === "held";
   if (isHeld !== isUnfinished(state)) return `${id} is ${phase}, its callback ${callback.place.in}`;
   if (phase === "sealed" && pending === 0) return `${id} is sealed and waits for nothing`;

@@ -4,9 +4,12 @@ import { test } from "node:test";
 import type { Change } from "@codeq/queue";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import type { RecordWrite } from "../../packages/server/src/core/store/store.ts";
+import { campaignLength } from "../campaign-length.ts";
 import { type Plant, runBatches } from "./batch-run.ts";
+import { importMutant, type Mutation } from "./mutant.ts";
 
-const seeds = Array.from({ length: 40 }, (_, number) => `batches-${number}`);
+const length = campaignLength({ short: 40, long: 1000 });
+const seeds = Array.from({ length }, (_, number) => `batches-${number}`);
 
 test(`${seeds.length} seeds are sound`, async () => {
   for (const seed of seeds) assert.equal(await runBatches(seed), undefined, seed);
@@ -151,6 +154,54 @@ for (const [bug, { plant, finding }] of Object.entries(bugs)) {
   test(`it is noticed when ${bug}`, async () => {
     for (const seed of seeds) {
       const found = await runBatches(seed, plant);
+      if (found === undefined) continue;
+      assert.match(found, finding);
+      return;
+    }
+    assert.fail("no seed has noticed it");
+  });
+}
+
+const batches = "packages/server/src/core/broker/batches.ts";
+
+const mutants: readonly (Mutation & { readonly bug: string; readonly finding: RegExp })[] = [
+  {
+    bug: "a count is lost when its batch leaves memory in the same turn",
+    file: batches,
+    from: "counted.get(nameOf(of)) ?? this.#find(of)",
+    to: "this.#find(of)",
+    finding: /pending|add up|waits for nothing|counts/,
+  },
+  {
+    bug: "a callback that is deleted keeps members from being cancelled",
+    file: "packages/queue/src/batch/batch.ts",
+    from: 'state.chore === "cancel" ? state : { ...state, chore: "delete" }',
+    to: '{ ...state, chore: "delete" }',
+    finding: /left to run|left behind|is gone before/,
+  },
+  {
+    bug: "a member that is replayed while its batch is deleted is not looked at again",
+    file: batches,
+    from: "if (this.#find(entry)?.state.pending !== 0) {",
+    to: "if (this.#find(entry) === undefined) {",
+    finding: /is gone before|left behind/,
+  },
+  {
+    bug: "a member that is replayed after the callback ran releases it again",
+    file: "packages/queue/src/batch/batch.ts",
+    from: 'const waits = from === "failed" && state.phase === "failed";',
+    to: 'const waits = from === "failed";',
+    finding: /released \d times|its callback/,
+  },
+];
+
+const run = new URL("./batch-run.ts", import.meta.url);
+
+for (const { bug, finding, ...mutation } of mutants) {
+  test(`it is noticed when ${bug}`, async () => {
+    const mutant = await importMutant<{ runBatches: typeof runBatches }>(run, mutation);
+    for (const seed of seeds) {
+      const found = await mutant.runBatches(seed);
       if (found === undefined) continue;
       assert.match(found, finding);
       return;

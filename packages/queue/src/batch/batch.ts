@@ -7,7 +7,7 @@
  *   sealed     waits for its members; leaves with the end of the last one, or by cancel
  *   released   the callback was released, once
  *   failed     the callback is a dead letter, because a member failed; a replay of the member holds it again
- *   cancelled  the callback was cancelled, and members that have not ended are cancelled
+ *   cancelled  the callback was cancelled; when the whole batch was, members that have not ended are cancelled
  *   expired    it was not sealed in time; the callback is a dead letter, and members go on
  */
 import type { Retention } from "../ended.ts";

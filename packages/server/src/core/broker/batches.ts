@@ -356,11 +356,17 @@ export class Batches {
   cancel(of: BatchOf): Promise<ChangedBatch> {
     return this.#change(
       of,
-      ({ phase }) => phase === "cancelled",
+      // Where only the callback was cancelled, members may be left.
+      ({ phase, pending, chore }) => phase === "cancelled" && (pending === 0 || chore === "cancel"),
       (entry) => {
-        if (!isUnfinished(entry.state)) return undefined;
+        const { phase, endedMs } = entry.state;
+        if (!isUnfinished(entry.state) && phase !== "cancelled") return undefined;
         const change = this.#parts.cancel(entry.record.callbackId, 0);
-        const end = { phase: "cancelled", endedMs: this.#nowMs, chore: "cancel" } as const;
+        const end = {
+          phase: "cancelled",
+          endedMs: endedMs || this.#nowMs,
+          chore: "cancel",
+        } as const;
         entry.state = { ...entry.state, ...end };
         return change === undefined ? [] : [change];
       },
