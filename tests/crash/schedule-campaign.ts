@@ -3,10 +3,8 @@
  * In the end, each nominal instant of each schedule has exactly one of {task, counted skip, waiting}, and the live
  * tasks that the server counts are those that have not ended.
  */
-import assert from "node:assert/strict";
 import { SimRandom } from "@codeq/simulated";
-import { operator, ThreeNodes } from "../cluster/three-nodes.ts";
-import { startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import { Client, type Fleet, inTurns, startFleet } from "./fleet.ts";
 
 export interface CampaignOptions {
   readonly schedules: number;
@@ -44,19 +42,8 @@ export interface ShownRun {
   readonly status?: string;
 }
 
-/** One server, or three nodes. */
-interface Fleet extends AsyncDisposable {
-  /** Of the servers that run. */
-  urls(): readonly string[];
-  /** Kills the server that fires schedules, and starts it again. */
-  kill(): Promise<void>;
-  /** Resolves when it is worth asking again. */
-  changed(): Promise<void>;
-}
-
 const period = 1000;
 const clockId = "clock";
-const triesMax = 300;
 /** How schedules differ; every fourth is of one kind. */
 const kinds = [
   { overlap: "allow", catchUp: "all" },
@@ -67,7 +54,7 @@ const kinds = [
 
 export async function campaign(options: CampaignOptions): Promise<Verdict> {
   const { etcd, tell = () => {} } = options;
-  await using fleet = etcd === undefined ? await oneServer() : await threeNodes(etcd);
+  await using fleet = await startFleet(etcd);
   const client = new Client(fleet);
   const ids = Array.from({ length: options.schedules }, (_, at) => `s-${at}`);
   await inTurns(ids, (id, at) => {
@@ -139,11 +126,11 @@ async function killAll(
   { seconds, kills, seed = String(Date.now()), tell = () => {} }: CampaignOptions,
 ): Promise<number> {
   const random = new SimRandom(seed);
-  const startMs = await client.tick();
+  const startMs = await tick(client);
   const times = Array.from({ length: kills }, () => startMs + random.int(seconds * period));
   times.sort((one, other) => one - other);
   let killed = 0;
-  for (let nowMs = startMs; nowMs < startMs + seconds * period; nowMs = await client.tick()) {
+  for (let nowMs = startMs; nowMs < startMs + seconds * period; nowMs = await tick(client)) {
     const due = times.filter((ms) => ms <= nowMs);
     if (due.length === 0) continue;
     times.splice(0, due.length);
@@ -191,110 +178,14 @@ class Work {
   }
 }
 
-/** Asks again, another server if there are several, until there is an answer. */
-class Client {
-  readonly #fleet: Fleet;
-  #turn = 0;
-
-  constructor(fleet: Fleet) {
-    this.#fleet = fleet;
+/** The nominal instant of the next task of the schedule `clock`. */
+async function tick(client: Client): Promise<number> {
+  for (;;) {
+    const asked = { commands: ["tick"], leaseSeconds: 10, waitSeconds: 2 };
+    const task = await client.ask("POST", "/tasks/claim", asked);
+    if (task === undefined) continue;
+    const results = [{ taskId: task.id, status: "COMPLETED", result: {} }];
+    await client.ask("POST", "/tasks/batch/results", { results });
+    return Date.parse(task.scheduledFor);
   }
-
-  // biome-ignore lint/suspicious/noExplicitAny: the answers of several endpoints.
-  async ask(method: string, path: string, body?: unknown): Promise<any> {
-    for (let tries = 0; tries < triesMax; tries += 1) {
-      const urls = this.#fleet.urls();
-      this.#turn += 1;
-      const url = urls[this.#turn % Math.max(1, urls.length)];
-      const headers = { authorization: "Bearer dev-token", "content-type": "application/json" };
-      const init = {
-        method,
-        headers,
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      };
-      try {
-        const reply = await fetch(`${url}/v1/codeq${path}`, init);
-        const text = await reply.text();
-        if (reply.status === 204) return undefined;
-        if (reply.ok) return JSON.parse(text);
-        if (reply.status < 500) assert.fail(`${method} ${path}: ${text}`);
-      } catch (error) {
-        if (error instanceof assert.AssertionError) throw error;
-      }
-      await this.#fleet.changed();
-    }
-    return assert.fail(`${method} ${path} has no answer`);
-  }
-
-  /** The nominal instant of the next task of the schedule `clock`. */
-  async tick(): Promise<number> {
-    for (;;) {
-      const asked = { commands: ["tick"], leaseSeconds: 10, waitSeconds: 2 };
-      const task = await this.ask("POST", "/tasks/claim", asked);
-      if (task === undefined) continue;
-      const results = [{ taskId: task.id, status: "COMPLETED", result: {} }];
-      await this.ask("POST", "/tasks/batch/results", { results });
-      return Date.parse(task.scheduledFor);
-    }
-  }
-}
-
-async function oneServer(): Promise<Fleet> {
-  const directory = temporaryDirectory();
-  const options = { dataDir: directory.path, env: { CODEQ_ENV: "dev", ...operator } };
-  let server = await startServer(options);
-  let isUp = Promise.resolve();
-  const restart = async (): Promise<void> => {
-    await server.kill();
-    server = await startServer(options);
-  };
-  return {
-    urls: () => [server.url],
-    kill: () => {
-      isUp = restart();
-      return isUp;
-    },
-    changed: () => isUp,
-    [Symbol.asyncDispose]: async () => {
-      await server.kill();
-      directory.dispose();
-    },
-  };
-}
-
-async function threeNodes(etcd: string): Promise<Fleet> {
-  const cluster = await ThreeNodes.start(etcd);
-  const down = new Set<string>();
-  const up = (): string[] => cluster.ids.filter((id) => !down.has(id));
-  await Promise.all(cluster.ids.map((id) => cluster.leader(id)));
-  return {
-    urls: () => up().flatMap((id) => cluster.servers.get(id)?.url ?? []),
-    kill: async () => {
-      const leader = await cluster.leader(up()[0] as string);
-      down.add(leader);
-      await cluster.servers.get(leader)?.kill();
-      await cluster.leader(up()[0] as string, { besides: leader });
-      await cluster.startNode(leader);
-      down.delete(leader);
-    },
-    changed: async () => {
-      // A node holds a claim for a second, also while it knows no leader.
-      const held = { commands: ["nobody-creates-this"], waitSeconds: 1 };
-      await cluster.client(up()[0] as string).post("/tasks/claim", held);
-    },
-    [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
-  };
-}
-
-/** A few at a time. */
-async function inTurns(
-  ids: readonly string[],
-  run: (id: string, at: number) => Promise<unknown>,
-): Promise<void> {
-  const left = [...ids.entries()];
-  const lane = async (): Promise<void> => {
-    for (let next = left.shift(); next !== undefined; next = left.shift())
-      await run(next[1], next[0]);
-  };
-  await Promise.all(Array.from({ length: 16 }, lane));
 }
