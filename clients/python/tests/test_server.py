@@ -298,3 +298,71 @@ def test_the_command_works_until_it_is_asked_to_stop(codeq_server: TestServer, t
         app.close_sync()
     wrong = subprocess.run([*command[:-1], "shop:nothing"], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (wrong.returncode, wrong.stderr.startswith("codeq: ")) == (2, True)
+
+
+def test_the_callback_of_a_batch_reads_the_results_of_its_members(codeq_server: TestServer) -> None:
+    async def go(transport: Transport) -> None:
+        app = Codeq(codeq_server.url, transport=transport)
+
+        @app.task(name=f"half-{transport}")
+        async def half(number: int, ctx: Context) -> float:
+            assert ctx.batch is not None
+            assert ctx.batch.ended is None
+            if number > 1:
+                await ctx.batch.add(half, number // 2, idempotency_key=f"{ctx.id}:half")
+            else:
+                await ctx.batch.seal()
+            if number == 3:
+                raise Permanent("odd")
+            return number / 2
+
+        @app.task(name=f"total-{transport}")
+        async def total(of: str, ctx: Context) -> tuple[str, float, int, int]:
+            batch = ctx.batch
+            assert batch is not None
+            assert batch.ended is not None
+            failed = [member["error"] async for member in batch.results(failed=True)]
+            found = sum(
+                [float(member["result"]) async for member in batch.results() if member["status"] == "COMPLETED"]
+            )
+            assert len(failed) == batch.ended.failed
+            return of, found, batch.ended.succeeded, batch.ended.failed
+
+        async with app.worker():
+            open_batch = await app.batch(total, "open", on="end", open_for="1h")
+            await open_batch.add_many(half, [3])
+            assert await open_batch.callback.result("30s") == ("open", 0.5, 1, 1)
+            assert (await open_batch.progress())["phase"] == "released"
+
+        before = await half.enqueue(1)
+        later = await half.enqueue(1, after=[before])
+        assert (await later.status())["lastKnownLocation"] == "HELD_SET"
+        again = [await app.batch(total, "named", [(half, 1), (half, 2)], id=f"b-{transport}") for _ in range(2)]
+        progress = await again[1].progress()
+        assert (progress["phase"], progress["total"]) == ("sealed", 2)
+        assert (await app.batch_by_id(f"b-{transport}").cancel())["phase"] == "cancelled"
+        with pytest.raises(CodeqError) as refused:
+            await again[0].add(half, 4)
+        assert refused.value.code == "batch_sealed"
+        with pytest.raises(CodeqError) as unknown:
+            await app.batch_by_id("unknown").seal()
+        assert unknown.value.code == "batch_not_found"
+        await app.close()
+
+    for transport in ("streams", "http"):
+        asyncio.run(go(transport))
+
+
+def test_a_batch_without_a_name_is_cancelled_when_a_member_is_refused(codeq_server: TestServer) -> None:
+    app = Codeq(codeq_server.url)
+    step = app.define("step", str, str)
+    done = app.define("done", str, str)
+    with pytest.raises(CodeqError) as refused:
+        app.batch_sync(done, "x", [(step, "small"), (step, "x" * 3_000_000)])
+    assert refused.value.code == "payload_too_large"
+    batch = app.batch_sync(done, "y")
+    batch.add_sync(step, "one")
+    assert batch.seal_sync()["pending"] == 1
+    assert [member["status"] for member in batch.results_sync()] == ["PENDING"]
+    assert batch.cancel_sync()["phase"] == "cancelled"
+    app.close_sync()

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 from urllib.parse import quote
+from uuid import uuid4
 
+from .batch import Batch, CreatedBatch, create_batch
 from .context import Context
 from .durations import Duration, to_seconds, whole_ms, whole_seconds
 from .engine import Engine, engine
@@ -83,6 +85,10 @@ class Settings:
     tags: Sequence[str] = ()
     #: The server posts the result there.
     webhook: str | None = None
+    #: The id of the open batch that the task becomes a member of.
+    batch: str | None = None
+    #: Tasks that have to succeed before a worker can claim this one.
+    after: Sequence[Run[Any] | str] = ()
 
 
 class Run(Generic[Out]):
@@ -202,7 +208,7 @@ class Task(Generic[In, Out]):
         Returns when the task is stored. While the server cannot be reached it tries again, for as long as `timeout`
         allows; a task is never stored twice. The other options are the fields of `Settings`.
         """
-        runs = await self._app.engine().do(self._enqueue([(input, Settings(**settings))], timeout))
+        runs = await self._app.engine().do(self.create([(input, Settings(**settings))], timeout))
         return _single(runs)
 
     def enqueue_sync(
@@ -212,7 +218,7 @@ class Task(Generic[In, Out]):
         timeout: Duration = _ENQUEUE_SECONDS,
         **settings: Any,
     ) -> Run[Out]:
-        work = self._enqueue([(input, Settings(**settings))], timeout)
+        work = self.create([(input, Settings(**settings))], timeout)
         return _single(self._app.engine().do_sync(work))
 
     async def enqueue_many(
@@ -222,8 +228,8 @@ class Task(Generic[In, Out]):
         timeout: Duration = _ENQUEUE_SECONDS,
     ) -> list[Run[Out]]:
         """Enqueues several tasks at once; raises an `EnqueueManyError` when some are not stored."""
-        items = [_item(each) for each in inputs]
-        return _all(await self._app.engine().do(self._enqueue(items, timeout)))
+        items = [self.item(each) for each in inputs]
+        return _all(await self._app.engine().do(self.create(items, timeout)))
 
     def enqueue_many_sync(
         self,
@@ -231,8 +237,8 @@ class Task(Generic[In, Out]):
         *,
         timeout: Duration = _ENQUEUE_SECONDS,
     ) -> list[Run[Out]]:
-        items = [_item(each) for each in inputs]
-        return _all(self._app.engine().do_sync(self._enqueue(items, timeout)))
+        items = [self.item(each) for each in inputs]
+        return _all(self._app.engine().do_sync(self.create(items, timeout)))
 
     async def run(self, input: In, **settings: Any) -> Out:  # noqa: A002
         """Enqueues the task and waits for its output."""
@@ -258,6 +264,10 @@ class Task(Generic[In, Out]):
     async def _by_key(self, key: str) -> Run[Out]:
         return self.of((await self._app.ask("GET", f"/tasks/by-key/{quote(key, safe='')}"))["id"])
 
+    def template(self) -> dict[str, Any]:
+        """What the task says of itself when it is the callback of a batch."""
+        return {"priority": self._priority, "maxAttempts": self._max_attempts or 0}
+
     def call(self, context: Context) -> Any:
         """Runs the handler with the input of the context."""
         assert self.handler is not None
@@ -276,7 +286,13 @@ class Task(Generic[In, Out]):
             return None
         return to_seconds(delay(attempt, error) if callable(delay) else delay, "retry delay")
 
-    async def _enqueue(self, items: Sequence[tuple[In, Settings]], timeout: Duration) -> list[Run[Out] | CodeqError]:
+    def item(self, given: In | tuple[In, Settings]) -> tuple[In, Settings]:
+        """An input with its settings."""
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Settings):
+            return given
+        return given, Settings()  # type: ignore[return-value]
+
+    async def create(self, items: Sequence[tuple[In, Settings]], timeout: Duration) -> list[Run[Out] | CodeqError]:
         with self._app.tracing.enqueue(self.name) as trace:
             messages: list[producer.CreateTask | CodeqError] = []
             for value, settings in items:
@@ -316,6 +332,8 @@ class Task(Generic[In, Out]):
             delay_ms=_ms(settings.delay, "delay"),
             timeout_seconds=_seconds(settings.execution_timeout, "execution_timeout"),
             ttl_seconds=_seconds(settings.ttl, "ttl"),
+            batch_id=settings.batch or "",
+            after=[each if isinstance(each, str) else each.id for each in settings.after],
         )
         if settings.run_at is not None:
             message.run_at.FromDatetime(settings.run_at)
@@ -336,12 +354,6 @@ def _length(duration: Duration | None, what: str) -> str:
 
 def _seconds(duration: Duration | None, what: str) -> int:
     return 0 if duration is None else whole_seconds(to_seconds(duration, what))
-
-
-def _item(given: In | tuple[In, Settings]) -> tuple[In, Settings]:
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Settings):
-        return given
-    return given, Settings()  # type: ignore[return-value]
 
 
 def _single(outcomes: Sequence[Run[Out] | CodeqError]) -> Run[Out]:
@@ -489,6 +501,41 @@ class Codeq:
             stacks=stacks,
         )
 
+    async def batch(
+        self,
+        callback: Task[In, Out],
+        input: In,  # noqa: A002
+        members: Sequence[tuple[Task[Any, Any], Any]] | None = None,
+        *,
+        id: str | None = None,  # noqa: A002
+        on: Literal["success", "end"] = "success",
+        fail_fast: bool = False,
+        open_for: Duration | None = None,
+    ) -> CreatedBatch[Out]:
+        """
+        Creates a batch: `callback` runs when every member succeeded or, with `on="end"`, when every member has ended.
+        With `members`, pairs of a task and its input, the batch is filled and sealed; without, it stays open. The same
+        call with the same `id` gives the same batch with the same members.
+        """
+        return await self.engine().do(self._batch(callback, input, members, id, on, fail_fast, open_for))
+
+    def batch_sync(
+        self,
+        callback: Task[In, Out],
+        input: In,  # noqa: A002
+        members: Sequence[tuple[Task[Any, Any], Any]] | None = None,
+        *,
+        id: str | None = None,  # noqa: A002
+        on: Literal["success", "end"] = "success",
+        fail_fast: bool = False,
+        open_for: Duration | None = None,
+    ) -> CreatedBatch[Out]:
+        return self.engine().do_sync(self._batch(callback, input, members, id, on, fail_fast, open_for))
+
+    def batch_by_id(self, batch_id: str) -> Batch:
+        """A batch that was created before."""
+        return Batch(self, batch_id)
+
     async def close(self) -> None:
         """Ends the connection of producers; workers are closed by themselves."""
         await self.engine().do(self._close())
@@ -513,6 +560,27 @@ class Codeq:
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         return await self.link().transports.ask(method, path, token=await self.token(), body=body)
+
+    async def _batch(
+        self,
+        callback: Task[In, Out],
+        value: In,
+        members: Sequence[tuple[Task[Any, Any], Any]] | None,
+        name: str | None,
+        on: str,
+        fail_fast: bool,
+        open_for: Duration | None,
+    ) -> CreatedBatch[Out]:
+        return await create_batch(
+            self,
+            callback,
+            value,
+            members,
+            batch_id=name or str(uuid4()),
+            is_named=name is not None,
+            options={**callback.template(), "on": on, "failFast": fail_fast},
+            open_for=open_for,
+        )
 
     async def _close(self) -> None:
         link, self._link = self._link, None

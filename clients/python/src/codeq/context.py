@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+from .batch import Batch
 from .errors import CodeqError
 from .worker_core import Attempt
 
@@ -30,7 +31,7 @@ current_trace: ContextVar[TraceContext | None] = ContextVar("codeq_trace", defau
 class Context:
     """The second argument of a handler."""
 
-    def __init__(self, attempt: Attempt, cancel: Callable[[], None] | None = None) -> None:
+    def __init__(self, attempt: Attempt, cancel: Callable[[], None] | None = None, batch: Batch | None = None) -> None:
         task = attempt.task
         self._attempt = attempt
         self._cancel = cancel
@@ -54,6 +55,8 @@ class Context:
         self.trace: TraceContext | None = (
             TraceContext(task.trace_parent, task.trace_state) if task.trace_parent else None
         )
+        #: The batch that the task is a member or the callback of.
+        self.batch: Batch | None = batch
         attempt.on_told = self._told
 
     @property

@@ -333,6 +333,9 @@ def _task_of(task: dict[str, Any]) -> worker.Task:
         timeout_seconds=task.get("timeoutSeconds", 0),
         lane=task.get("lane", ""),
         cost=task.get("cost", 0),
+        batch_id=task.get("batchId", ""),
+        is_batch_callback=task.get("isBatchCallback", False),
+        **{f"batch_{how}": count for how, count in task.get("batchEnded", {}).items()},
     )
     message.created_at.FromJsonString(task["createdAt"])
     return message
@@ -448,6 +451,10 @@ def _creation_of(task: producer.CreateTask) -> bytes:
         fields["lane"] = task.lane
     if task.cost:
         fields["cost"] = task.cost
+    if task.batch_id:
+        fields["batchId"] = task.batch_id
+    if task.after:
+        fields["after"] = list(task.after)
     if task.unique_key:
         fields["unique"] = {
             "key": task.unique_key,

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .batch import Batch, BatchEnd
 from .context import Context, current_trace
 from .durations import Duration, to_seconds, whole_ms
 from .errors import CodeqError, Permanent, RateLimited, RetryIn
@@ -196,7 +197,7 @@ class Worker:
                 begun.append(attempt)
             else:
                 assert self._pool is not None
-                self._contexts[attempt] = context = Context(attempt)
+                self._contexts[attempt] = context = Context(attempt, None, self._batch_of(attempt))
                 self._pool.submit(contextvars.Context().run, self._run_sync, task, context, attempt)
         if begun:
             try:
@@ -227,6 +228,15 @@ class Worker:
             logger.warning("no connection: %s", error)
         self._on.connection(error)
 
+    def _batch_of(self, attempt: Attempt) -> Batch | None:
+        task = attempt.task
+        if not task.batch_id:
+            return None
+        ended = None
+        if task.is_batch_callback:
+            ended = BatchEnd(task.batch_succeeded, task.batch_failed, task.batch_cancelled)
+        return Batch(self._app, task.batch_id, ended=ended)
+
     # On the loop of the worker, or on a thread of the pool.
 
     def _start_async(self, attempts: Sequence[Attempt]) -> None:
@@ -238,7 +248,7 @@ class Worker:
             def cancel(running: list[asyncio.Task[None]] = running) -> None:
                 loop.call_soon_threadsafe(lambda: running[0].cancel())
 
-            context = Context(attempt, cancel)
+            context = Context(attempt, cancel, self._batch_of(attempt))
             self._contexts[attempt] = context
             coroutine = self._run_async(task, context, attempt)
             running.append(contextvars.Context().run(loop.create_task, coroutine))

@@ -3,6 +3,7 @@ import { type AskApi, call, pages } from "../api-calls.ts";
 import type { BatchMember, BatchProgress } from "../api-types.ts";
 import type { EnqueueItem } from "../client.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
+import { outputFromJson } from "../json-text.ts";
 import {
   type EnqueueArguments,
   type EnqueueOptions,
@@ -185,7 +186,14 @@ export function batchOf(client: BatchClient, api: AskApi, id: string): BatchHand
     seal: () => call(api, "POST /batches/:id/seal", { params }),
     progress: () => call(api, "GET /batches/:id", { params }),
     cancel: () => call(api, "POST /batches/:id/cancel", { params }),
-    results: ({ failed = false } = {}) =>
-      pages(api, "GET /batches/:id/results", { failed: String(failed) }, params),
+    results: async function* ({ failed = false } = {}) {
+      const query = { failed: String(failed) };
+      for await (const member of pages(api, "GET /batches/:id/results", query, params)) {
+        const { result } = member;
+        yield result === undefined
+          ? member
+          : { ...member, result: outputFromJson(JSON.stringify(result)) };
+      }
+    },
   };
 }

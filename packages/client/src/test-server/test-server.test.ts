@@ -525,6 +525,8 @@ test("a member adds members to its batch, and a call with the same id adds nothi
   assert.notEqual(third.callback.id, first.callback.id, "the first batch was deleted");
   await server.runUntilIdle();
   assert.equal((await third.progress()).succeeded, 1);
+  for await (const { result } of third.results())
+    assert.equal(result, 3, "as the handler returned");
 });
 
 test("a task runs after those before it have succeeded, and reads their results", async () => {
