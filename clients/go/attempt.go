@@ -36,6 +36,10 @@ type Attempt struct {
 	Payload []byte
 	// Of the producer, if it sent one.
 	Trace TraceContext
+	// The batch that the task belongs to; empty for none. See [Client.Batch].
+	BatchID string
+	// Only for the callback of the batch: how the members ended.
+	BatchEnded *BatchEnd
 
 	mutex    sync.Mutex
 	progress *workerpb.Progress
@@ -99,7 +103,12 @@ func (a *Attempt) takeNews() (*workerpb.Progress, []string) {
 }
 
 func newAttempt(task *workerpb.Task) *Attempt {
+	var ended *BatchEnd
+	if task.IsBatchCallback {
+		ended = &BatchEnd{int(task.BatchSucceeded), int(task.BatchFailed), int(task.BatchCancelled)}
+	}
 	return &Attempt{
+		BatchID: task.BatchId, BatchEnded: ended,
 		ID: task.Id, Task: task.Command, Number: int(task.Attempts) + 1, MaxAttempts: int(task.MaxAttempts),
 		Priority: int(task.Priority), Tags: task.Tags, Lane: task.Lane, Cost: int(max(task.Cost, 1)), FencingToken: task.LeaseToken,
 		CreatedAt: task.CreatedAt.AsTime(), Payload: task.Payload,

@@ -374,3 +374,115 @@ func TestRetryAfterMayBeADate(t *testing.T) {
 		t.Error("a date gives no delay")
 	}
 }
+
+func TestTheCallbackOfABatchReadsTheResultsOfItsMembers(t *testing.T) {
+	server := codeqtest.Start(t)
+	half := codeq.NewTask[int, float64]("half")
+	total := codeq.NewTask[string, float64]("total", codeq.Priority(3), codeq.Tags("sum"))
+	for _, transport := range []codeq.Transport{codeq.Streams, codeq.HTTP} {
+		client, err := codeq.Open(codeq.Options{URLs: []string{server.URL}, Transport: transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		server.Work(t, client, half.Handle(func(ctx context.Context, n int) (float64, error) {
+			batch := client.Batch(codeq.Current(ctx).BatchID)
+			if n > 1 {
+				_, err := half.Enqueue(ctx, client, n/2, codeq.InBatch(batch.ID()))
+				return float64(n) / 2, errors.Join(err, codeq.Permanent(errors.New("odd")))
+			}
+			_, err := batch.Seal(ctx)
+			return float64(n) / 2, err
+		}), total.Handle(func(ctx context.Context, of string) (float64, error) {
+			attempt := codeq.Current(ctx)
+			if *attempt.BatchEnded != (codeq.BatchEnd{Succeeded: 1, Failed: 1}) || attempt.Priority != 3 {
+				return 0, codeq.Permanent(errors.New(of))
+			}
+			sum := 0.0
+			for member, err := range client.Batch(attempt.BatchID).Results(ctx, false) {
+				var output float64
+				if err != nil {
+					return 0, err
+				}
+				if member.Status == "COMPLETED" {
+					if err := member.Output(&output); err != nil {
+						return 0, err
+					}
+				}
+				sum += output
+			}
+			return sum, nil
+		}))
+		id := "open-" + string(transport)
+		options := codeq.BatchOptions{On: "end", OpenFor: time.Hour}
+		batch, callback, err := total.CallBack(within(t), client, id, "the ends were not told", options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := half.Enqueue(within(t), client, 3, codeq.InBatch(batch.ID())); err != nil {
+			t.Fatal(err)
+		}
+		if sum, err := callback.Result(within(t)); err != nil || sum != 0.5 {
+			t.Errorf("over %q: %v, %v", transport, sum, err)
+		}
+		progress, err := batch.Progress(within(t))
+		if err != nil || progress.Phase != "released" || progress.Total != 2 || progress.Failed != 1 {
+			t.Errorf("over %q: %+v, %v", transport, progress, err)
+		}
+		failed := 0
+		for member, err := range batch.Results(within(t), true) {
+			if err != nil || !strings.Contains(member.Error, "odd") {
+				t.Errorf("over %q: %+v, %v", transport, member, err)
+			}
+			failed++
+		}
+		if failed != 1 {
+			t.Errorf("over %q: %d members failed", transport, failed)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatABatchIsRefusedWith(t *testing.T) {
+	server := codeqtest.Start(t)
+	client := server.Client(t)
+	done := codeq.NewTask[string, string]("done")
+	batch, _, err := done.CallBack(within(t), client, "b", "x", codeq.BatchOptions{FailFast: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = done.CallBack(within(t), client, "b", "y", codeq.BatchOptions{})
+	if codeq.CodeOf(err) != "batch_exists" {
+		t.Error(err)
+	}
+	if progress, err := batch.Cancel(within(t)); err != nil || progress.Phase != "cancelled" {
+		t.Errorf("%+v, %v", progress, err)
+	}
+	_, err = greeter.Enqueue(within(t), client, greet{"Ada"}, codeq.InBatch("b"))
+	if codeq.CodeOf(err) != "batch_sealed" {
+		t.Error(err)
+	}
+	_, err = client.Batch("unknown").Seal(within(t))
+	if codeq.CodeOf(err) != "batch_not_found" {
+		t.Error(err)
+	}
+	for _, err := range client.Batch("unknown").Results(within(t), false) {
+		if codeq.CodeOf(err) != "batch_not_found" {
+			t.Error(err)
+		}
+	}
+	first, err := greeter.Enqueue(within(t), client, greet{"Ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := greeter.Enqueue(within(t), client, greet{"Bo"}, codeq.After(first.ID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = greeter.Enqueue(within(t), client, greet{"Cy"}, codeq.After(second.ID()))
+	if codeq.CodeOf(err) != "after_waits" {
+		t.Error(err)
+	}
+}

@@ -396,6 +396,8 @@ type creationFields struct {
 	Unique         *uniqueFields   `json:"unique,omitempty"`
 	Lane           string          `json:"lane,omitempty"`
 	Cost           int32           `json:"cost,omitempty"`
+	BatchID        string          `json:"batchId,omitempty"`
+	After          []string        `json:"after,omitempty"`
 	Payload        json.RawMessage `json:"payload"`
 }
 
@@ -416,7 +418,7 @@ func httpCreate(ctx context.Context, s *producerSession, tasks []*producerpb.Cre
 			Command: task.Command, Priority: task.Priority, Webhook: task.Webhook, MaxAttempts: task.MaxAttempts,
 			IdempotencyKey: task.IdempotencyKey, DelaySeconds: float64(task.DelayMs) / 1000, Tags: task.Tags,
 			TimeoutSeconds: task.TimeoutSeconds, TTLSeconds: task.TtlSeconds, Lane: task.Lane, Cost: task.Cost,
-			Payload: task.Payload,
+			Payload: task.Payload, BatchID: task.BatchId, After: task.After,
 		}
 		if task.RunAt != nil {
 			fields[i].RunAt = task.RunAt.AsTime().Format(time.RFC3339Nano)

@@ -708,6 +708,9 @@ type taskFields struct {
 	Lane                            string
 	Cost                            int32
 	CreatedAt                       time.Time
+	BatchID                         string
+	IsBatchCallback                 bool
+	BatchEnded                      BatchEnd
 }
 
 func (f taskFields) task() *workerpb.Task {
@@ -715,6 +718,8 @@ func (f taskFields) task() *workerpb.Task {
 		Id: f.ID, Command: f.Command, Payload: []byte(f.Payload), Priority: f.Priority, MaxAttempts: f.MaxAttempts,
 		Attempts: f.Attempts, LeaseToken: f.LeaseToken, TraceParent: f.TraceParent, TraceState: f.TraceState,
 		Tags: f.Tags, TimeoutSeconds: f.TimeoutSeconds, Lane: f.Lane, Cost: f.Cost, CreatedAt: timestamppb.New(f.CreatedAt),
+		BatchId: f.BatchID, IsBatchCallback: f.IsBatchCallback, BatchSucceeded: uint64(f.BatchEnded.Succeeded),
+		BatchFailed: uint64(f.BatchEnded.Failed), BatchCancelled: uint64(f.BatchEnded.Cancelled),
 	}
 }
 
