@@ -117,6 +117,31 @@ test("with success a failed member fails the callback; its replay holds the call
   assert.equal((await server.claim({ commands: ["render"] })).id, callbackId);
 });
 
+test("a failed member that is replayed with another payload gives its place to the new task", async (t) => {
+  const server = await setup(t, { settings: { retentionSweepSeconds: 1 } });
+  const callbackId = await opened(server, 2);
+  await change(server, "seal");
+  const { id } = await finish(server, "FAILED");
+  await finish(server);
+  assert.deepEqual(await counts(server), ["failed", 0, 1, 1, 0]);
+  const changes = { payload: { corrected: true } };
+  const replayed = await server.post(`/admin/tasks/${id}/replay`, changes, "admin-acme");
+  assert.equal(replayed.status, 200, replayed.text);
+  assert.deepEqual(await counts(server), ["sealed", 1, 1, 0, 0]);
+  assert.equal((await read(server)).total, 2);
+  assert.equal((await server.task(callbackId)).lastKnownLocation, "HELD_SET");
+  assert.equal((await server.task(id)).batchId, undefined, "the old task has left");
+  const corrected = await finish(server);
+  assert.equal(corrected.payload, '{"corrected":true}');
+  assert.deepEqual(await counts(server), ["released", 0, 2, 0, 0]);
+  const { members } = await read(server, "b1/results");
+  assert.equal(
+    members.map(({ taskId }: { taskId: string }) => taskId).includes(corrected.id),
+    true,
+  );
+  assert.deepEqual((await finish(server, "COMPLETED", ["render"])).batchEnded.succeeded, 2);
+});
+
 test("after the callback was released, a replayed member does not release it again", async (t) => {
   const server = await setup(t);
   await opened(server, 1, { on: "end" });
@@ -124,6 +149,11 @@ test("after the callback was released, a replayed member does not release it aga
   const { id } = await finish(server, "FAILED");
   const callback = await finish(server, "COMPLETED", ["render"]);
   assert.deepEqual(callback.batchEnded, { succeeded: 0, failed: 1, cancelled: 0 });
+  const changes = { payload: 2 };
+  const other = await server.post(`/admin/tasks/${id}/replay`, changes, "admin-acme");
+  assert.equal(other.json.batchId, undefined, "a new task belongs to no batch then");
+  await finish(server);
+  assert.deepEqual(await counts(server), ["released", 0, 0, 1, 0]);
   await server.post(`/admin/tasks/${id}/replay`, undefined, "admin-acme");
   await finish(server);
   assert.deepEqual(await counts(server), ["released", 0, 1, 0, 0]);

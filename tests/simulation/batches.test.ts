@@ -180,11 +180,11 @@ const mutants: readonly (Mutation & { readonly bug: string; readonly finding: Re
     finding: /left to run|left behind|is gone before/,
   },
   {
-    bug: "a member that is replayed while its batch is deleted is not looked at again",
+    bug: "a batch counts a member whose place another task took",
     file: batches,
-    from: "if (this.#find(entry)?.state.pending !== 0) {",
-    to: "if (this.#find(entry) === undefined) {",
-    finding: /is gone before|left behind/,
+    from: "if (hasLeft) return withoutMember(state, before);",
+    to: "if (hasLeft) return state;",
+    finding: /counts|add up|members of/,
   },
   {
     bug: "a member that is replayed after the callback ran releases it again",

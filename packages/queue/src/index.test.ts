@@ -98,7 +98,9 @@ test("the package offers its rules and nothing else", () => {
     "uniqueOutcomes",
     "uniqueWhiles",
     "utc",
+    "waitsForReplay",
     "withAttached",
     "withoutItsRecord",
+    "withoutMember",
   ]);
 });

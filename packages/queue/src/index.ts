@@ -24,6 +24,8 @@ export {
   partOf,
   releasedCallback,
   toldCallback,
+  waitsForReplay,
+  withoutMember,
 } from "./batch/batch.ts";
 export { type Cause, type Change, changeOf } from "./change.ts";
 export {

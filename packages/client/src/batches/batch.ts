@@ -3,7 +3,7 @@ import { type AskApi, call, pages } from "../api-calls.ts";
 import type { BatchMember, BatchProgress } from "../api-types.ts";
 import type { EnqueueItem } from "../client.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
-import { outputFromJson } from "../json-text.ts";
+import { outputFromJson } from "../payload/json-text.ts";
 import {
   type EnqueueArguments,
   type EnqueueOptions,

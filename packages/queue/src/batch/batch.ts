@@ -107,6 +107,18 @@ export function countMember(
   return waits ? { ...moved, failure, phase: "sealed", endedMs: 0 } : { ...moved, failure };
 }
 
+/** A failed member has left, because a new task has taken its place. */
+export function withoutMember(state: BatchState, { id }: Task): BatchState {
+  const failure = state.failure?.taskId === id ? undefined : state.failure;
+  const left = { ...state, failure, total: state.total - 1, failed: state.failed - 1 };
+  return state.phase === "failed" ? { ...left, phase: "sealed", endedMs: 0 } : left;
+}
+
+/** Whether a replay of a failed member can still lead to the callback. */
+export function waitsForReplay({ phase }: Pick<BatchState, "phase">): boolean {
+  return phase === "open" || phase === "sealed" || phase === "failed";
+}
+
 function withFailure(
   { failFast }: Pick<BatchSpec, "failFast">,
   state: BatchState,

@@ -50,13 +50,14 @@ export interface TaskChanges {
 }
 
 /**
- * Replays a task that has ended as a new task, with some changes. The old task stays as it is. Each task names the
- * other; the new one has no idempotency key, which belongs to the old one.
+ * Replays a task that has ended as a new task, with some changes. The old task stays as it is, but a failed member whose
+ * batch waits for it gives its place in the batch to the new task. Each task names the other; the new one has no
+ * idempotency key, which belongs to the old one.
  */
 export function replayAs(
   task: Task,
   changes: TaskChanges,
-  at: EnqueueAt,
+  at: EnqueueAt & { readonly takesPlace: boolean },
 ): Outcome<{ readonly task: Task; readonly changes: readonly Change[] }, "not_ended"> {
   const { place } = task;
   if (place.in !== "dead" && place.in !== "done") return refuse("not_ended");
@@ -77,6 +78,7 @@ export function replayAs(
     extras: task.extras,
     lane: task.lane?.name,
     cost: task.lane?.cost,
+    batchId: at.takesPlace ? task.batch?.id : undefined,
   };
   const fresh: Task = {
     ...enqueue(input, at),
@@ -87,6 +89,7 @@ export function replayAs(
   const old: Task = {
     ...task,
     repairs: { ...(task.repairs ?? noRepairs), replayedAs: fresh.id },
+    batch: at.takesPlace ? undefined : task.batch,
   };
   return accept({
     task: fresh,

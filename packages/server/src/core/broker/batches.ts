@@ -31,6 +31,8 @@ import {
   type TaskId,
   type TenantId,
   toldCallback,
+  waitsForReplay,
+  withoutMember,
 } from "@codeq/queue";
 import type { Exceeded } from "../../config/quotas.ts";
 import type { Clock } from "../clock.ts";
@@ -120,8 +122,9 @@ export interface BatchesParts {
   ) => Promise<void>;
 }
 
+/** A member can leave its batch, and no task joins one later. */
 export function isOfBatch({ before, after }: Change): boolean {
-  return (after ?? before)?.batch !== undefined;
+  return (before ?? after)?.batch !== undefined;
 }
 
 interface Awaited {
@@ -400,6 +403,14 @@ export class Batches {
     return callback !== undefined && callback.place.in !== "done";
   }
 
+  /** Whether a new task can take the place of a failed member. */
+  givesPlace(task: Task): boolean {
+    const { tenantId, batch } = task;
+    if (batch === undefined || batch.isCallback || !isFailure(task)) return false;
+    const entry = this.#find({ tenantId, id: batch.id });
+    return entry !== undefined && waitsForReplay(entry.state);
+  }
+
   /**
    * Follows changes of tasks before they are written. Returns what has to be written with them: the callbacks of
    * batches that end with them, and the states.
@@ -466,7 +477,7 @@ export class Batches {
   }
 
   #entriesOf({ before, after }: Change, counted: Entries): Entry[] {
-    const { id, tenantId, batch } = (after ?? before) as Task;
+    const { id, tenantId, batch } = (before ?? after) as Task;
     const find = (of: BatchOf): Entry | undefined => counted.get(nameOf(of)) ?? this.#find(of);
     const own = batch && find({ tenantId, id: batch.id });
     const entries = own === undefined ? [] : [own];
@@ -477,7 +488,9 @@ export class Batches {
     return entries;
   }
 
-  #count({ record, state }: Entry, { before, after }: Change): BatchState {
+  #count({ id, record, state }: Entry, { before, after }: Change): BatchState {
+    const hasLeft = before?.batch?.id === id && after !== undefined && after.batch === undefined;
+    if (hasLeft) return withoutMember(state, before);
     if ((after ?? before)?.id !== record.callbackId) {
       return countMember(record, state, before, after);
     }

@@ -873,6 +873,7 @@ export class ShardBroker implements Broker {
       nowMs,
       seq: this.#nextSequence(),
       keepsPayload: isShort(text),
+      takesPlace: this.batches.givesPlace(task),
     });
     if (!decided.ok) return decided;
     await this.#applied(decided.value.changes);
