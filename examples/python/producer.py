@@ -6,7 +6,7 @@ import sys
 from codeq import Client, Failed
 
 client = Client(
-    os.environ.get("CODEQ_BASE_URL", "http://127.0.0.1:8080"),
+    os.environ.get("CODEQ_URL", "http://127.0.0.1:8080"),
     os.environ.get("CODEQ_TOKEN", "dev-token"),
 )
 task = client.enqueue("greet-python", {"name": (sys.argv + ["world"])[1]}, maxAttempts=1)

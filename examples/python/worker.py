@@ -1,4 +1,4 @@
-"""Greets until it is stopped with Ctrl-C or SIGTERM. CODEQ_BASE_URL and CODEQ_TOKEN say where."""
+"""Greets until it is stopped with Ctrl-C or SIGTERM. CODEQ_URL and CODEQ_TOKEN say where."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: os._exit(0) if stop.is_set() else stop.set())
 
 client = Client(
-    os.environ.get("CODEQ_BASE_URL", "http://127.0.0.1:8080"),
+    os.environ.get("CODEQ_URL", "http://127.0.0.1:8080"),
     os.environ.get("CODEQ_TOKEN", "dev-token"),
 )
 print("working", flush=True)

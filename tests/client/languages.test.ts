@@ -50,7 +50,7 @@ async function setup(t: TestContext, worker: Command, producer: Command): Promis
   t.after(() => server.kill());
   const env = {
     ...process.env,
-    CODEQ_BASE_URL: server.url,
+    CODEQ_URL: server.url,
   };
   return {
     server,

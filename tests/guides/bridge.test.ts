@@ -42,7 +42,7 @@ test("a bridge that is killed again and again makes one task of each job", async
       writeFileSync(join(files, file), text.replace("concurrency: 50", quick));
   }
   const startBridge = (): Child => {
-    const env = { ...process.env, REDIS_URL: url, CODEQ_BASE_URL: server.url };
+    const env = { ...process.env, REDIS_URL: url, CODEQ_URL: server.url };
     const args = ["--conditions=source", join(files, "bridge.ts")];
     const stdio = ["ignore", "pipe", "pipe"] as const;
     const bridge = new Child(spawn(process.execPath, args, { env, stdio: [...stdio] }));

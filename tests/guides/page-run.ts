@@ -122,7 +122,7 @@ export class PageRun {
 
   #use(ports: Ports): void {
     this.#ports = ports;
-    this.env["CODEQ_BASE_URL"] = `http://127.0.0.1:${ports.port}`;
+    this.env["CODEQ_URL"] = `http://127.0.0.1:${ports.port}`;
     this.env["PORT"] = String(ports.port);
   }
 
