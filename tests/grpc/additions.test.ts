@@ -239,7 +239,10 @@ test("a key has one task over streams, and unique keys and modes are refused wit
   assert.deepEqual([payload, replaced], ["3", 1]);
   const length = "(a length of time such as 5m, at most 2592000 seconds)";
   for (const [fields, errorMessage] of [
-    [{ uniqueKey: "k".repeat(201) }, "invalid 'unique.key' (1 to 200 characters)"],
+    [
+      { uniqueKey: "k".repeat(201) },
+      "invalid 'unique.key' (1 to 200 characters, and no control characters)",
+    ],
     [{ uniqueWhile: "x" }, "invalid 'unique.while' (one of unfinished, waiting)"],
     [{ uniqueOn: "x" }, "invalid 'unique.on' (one of return, refuse, replace, latest, cancel)"],
     [{ uniqueFor: "5" }, `invalid 'unique.for' ${length}`],
