@@ -1,7 +1,8 @@
 /** Contract 13, P, S and O: waiting, statuses, limits, tenants and the cost of asking. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { request } from "node:http";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import test from "node:test";
 import type { Commit } from "@codeq/engine";
 import { settle } from "@codeq/simulated";
@@ -117,6 +118,34 @@ test("a caller that goes away stops waiting and costs the task nothing", async (
   reader.destroy();
   await server.untilWaiting(0, "results");
 });
+
+for (const [kind, more] of [
+  ["plain", ""],
+  ["not plain, so that Node's server answers it,", "cookie: a=b\r\n"],
+] as const) {
+  test(`a claim that is ${kind} gets no task that comes after its connection was closed`, async (t) => {
+    const server = await setup(t);
+    const port = await listening(server);
+    const opened = async (): Promise<Socket> => {
+      const socket = connect(port, "127.0.0.1");
+      await once(socket, "connect");
+      return socket;
+    };
+    const send = (socket: Socket, path: string, token: string, body: string): void => {
+      const head = `POST /v1/codeq/${path} HTTP/1.1\r\nhost: codeq\r\nauthorization: Bearer ${token}\r\n`;
+      socket.write(`${head}${more}content-length: ${body.length}\r\n\r\n${body}`);
+    };
+    const [producer, worker] = [await opened(), await opened()];
+    send(worker, "tasks/claim", "worker-acme", '{"waitSeconds":30}');
+    await server.untilWaiting(1);
+    worker.end();
+    send(producer, "tasks", "producer-acme", '{"command":"GENERATE_MASTER","payload":{}}');
+    const [answer] = await once(producer, "data");
+    const { id } = JSON.parse(String(answer).split("\r\n\r\n")[1] ?? "");
+    assert.equal((await server.task(id)).status, "PENDING");
+    producer.destroy();
+  });
+}
 
 test("P8: what a caller did wrong is never a 500", async (t) => {
   const server = await setup(t);

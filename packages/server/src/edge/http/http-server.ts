@@ -413,14 +413,21 @@ function sessionAuthorization(
   return token === undefined ? undefined : `Bearer ${token}`;
 }
 
-/** Aborts when the caller closes the connection before the answer was sent. */
+/**
+ * Aborts when the caller closes the connection before the answer was sent. The response closes some turns of the event
+ * loop after the client did; until then a claim that waits could be given a task.
+ */
 function listenerOf(request: IncomingMessage, response: ServerResponse): Listener {
   const controller = new AbortController();
   const abort = (): void => controller.abort();
+  const { socket } = request;
+  // A client may have any number of requests under way on a connection.
+  socket.setMaxListeners(0).once("end", abort);
   response.once("close", () => {
+    socket.off("end", abort);
     if (!response.writableFinished) abort();
   });
-  if (request.socket.destroyed) abort();
+  if (socket.destroyed) abort();
   return { signal: controller.signal, abort, onceOver: (run) => response.once("close", run) };
 }
 
