@@ -107,6 +107,7 @@ var retryable = map[string]bool{
 	"task_timeout":    true,
 	// In the server's table of errors.
 	"result_not_found":      true,
+	"after_crowded":         true,
 	"artifacts_unavailable": true,
 	"backup_under_way":      true,
 	"body_too_slow":         true,

@@ -1,9 +1,11 @@
 /** The Python client: format, lint, types and tests. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { errors } from "@codeq/protocol";
 import { root } from "../e2e/server-process.ts";
 import { pythonClientSources, pythonClientTools } from "./python-tools.ts";
 
@@ -41,6 +43,14 @@ test("Python: the client has no lint", { skip }, async () => {
 
 test("Python: the types of the client are complete", { skip }, async () => {
   await python("-m", "mypy", "--cache-dir=/dev/null", "--strict");
+});
+
+test("Python: the client knows which errors of the server pass", () => {
+  const source = readFileSync(join(folder, "src/codeq/errors.py"), "utf8");
+  const [, fromServer = ""] = /_OF_SERVER = \{\n([^}]*)\}/.exec(source) ?? [];
+  const known = [...fromServer.matchAll(/"(\w+)"/g)].map(([, code]) => code);
+  const retryable = Object.entries(errors).filter(([, row]) => row.retryable);
+  assert.deepEqual(known, retryable.map(([code]) => code).sort());
 });
 
 test("Python: the tests of the client pass", { skip }, async (t) => {

@@ -7,29 +7,27 @@ import time
 
 from .durations import Duration, to_seconds
 
-#: Codes after which the same call may succeed later; those of the server are in its table of errors.
-RETRYABLE = frozenset(
-    {
-        "timeout",
-        "unavailable",
-        "too_many_pending",
-        "handler_timeout",
-        "task_timeout",
-        "result_not_found",
-        "artifacts_unavailable",
-        "backup_under_way",
-        "too_many_feeds",
-        "rate_limited",
-        "quota_exceeded",
-        "disk_full",
-        "storage_failed",
-        "no_leader",
-        "outcome_unknown",
-        "shutting_down",
-        "overloaded",
-        "keys_unavailable",
-    }
-)
+#: Codes of this client after which the same call may succeed later.
+_OWN = {"timeout", "unavailable", "handler_timeout", "task_timeout"}
+#: The same of the server's table of errors.
+_OF_SERVER = {
+    "after_crowded",
+    "artifacts_unavailable",
+    "backup_under_way",
+    "body_too_slow",
+    "disk_full",
+    "keys_unavailable",
+    "no_leader",
+    "outcome_unknown",
+    "overloaded",
+    "quota_exceeded",
+    "rate_limited",
+    "result_not_found",
+    "shutting_down",
+    "storage_failed",
+    "too_many_feeds",
+}
+RETRYABLE = frozenset(_OWN | _OF_SERVER)
 
 
 class CodeqError(Exception):
