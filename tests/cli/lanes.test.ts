@@ -12,11 +12,12 @@ test("lanes are listed, limited, paused, drained, moved and purged", async (t) =
     return output;
   };
   assert.equal(await said("lanes", "send"), "no lane has tasks, times or limits\n");
-  for (const lane of ["ada", "ada", "bob"]) await said("enqueue", "send", "{}", "--lane", lane);
+  for (const lane of ["ada", "ada", "bob", "bob"])
+    await said("enqueue", "send", "{}", "--lane", lane);
   const head = "LANE +READY +RUNNING +LIMIT +RATE +UNITS +OLDEST +SHARE +WEIGHT +WAITS";
   assert.match(
     await said("lanes", "send"),
-    new RegExp(`^${head} *\\nada +2 +0 +- .* 0% +1 +- *\\nbob +1 +0 `),
+    new RegExp(`^${head} *\\nada +2 +0 +- .* 0% +1 +- *\\nbob +2 +0 `),
   );
   const one = await said("lanes", "send", "--lane", "bob", "--limit", "1");
   assert.match(one, new RegExp(`^${head} *\\nbob .*\\n$`));

@@ -231,7 +231,8 @@ test("a list of more groups than an answer has goes on, and each group is comple
   await failMany(server, "push", names);
   await failMany(server, "rest", names.slice(0, 5));
   const { answers, found } = await allGroups(server);
-  assert.equal(answers, 3);
+  // Each of several shards has fewer counters than one answer may read.
+  assert.equal(answers, server.config.shards === 1 ? 3 : 1);
   assert.deepEqual([...found.keys()].sort(), names.toSorted());
   for (const [n, name] of names.entries()) {
     const { count, trend } = found.get(name) ?? assert.fail(name);

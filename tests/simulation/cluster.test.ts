@@ -201,7 +201,7 @@ const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "the live tasks of schedules are not counted after a takeover",
     file: schedules,
-    from: "this.#find({ tenantId, id })?.live.add(taskId);",
+    from: "if (entry !== undefined) this.#addLive(entry, taskId);",
     to: "",
     seed: 1,
     says: /schedule \S+: (\S+ overlaps|\d+ tasks are live)/,
