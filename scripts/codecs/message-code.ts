@@ -1,13 +1,16 @@
 /**
- * TypeScript for the messages of one .proto file: an interface, an empty value, a function that
- * writes and one that reads. The text is laid out as the formatter would, so that a check of the
- * format and a check against this generator agree. A client gets no code that reads requests or writes responses,
- * and a server none for the opposite.
+ * TypeScript for the messages of one .proto file: an empty value whose type is that of the message, a function
+ * that writes and one that reads; a message that is only written has an interface instead of the empty value. The
+ * text is laid out as the formatter would, so that a check of the format and a check against this generator agree. A
+ * client gets no code that reads requests or writes responses, and a server none for the opposite.
  */
 import type { ProtoEnum, ProtoField, ProtoFile, ProtoMessage } from "./parse-proto.ts";
 
 /** The end of the connection at which our code is. */
 export type Side = "client" | "server" | "both";
+
+/** Callers give all fields of a request with so few. */
+const sparseFieldsMin = 3;
 
 interface Directions {
   readonly isWritten: boolean;
@@ -22,7 +25,8 @@ export function messageCode(file: ProtoFile, source: string, side: Side): string
     const [written, read] = side === "client" ? [requests, responses] : [responses, requests];
     const isRead = side === "both" || read.has(message.name);
     const isWritten = side === "both" || written.has(message.name);
-    return codeOf(file, message, { isWritten, isRead, hasEmpty: isRead || side === "client" });
+    const hasEmpty = isRead || (side === "client" && message.fields.length > sparseFieldsMin);
+    return codeOf(file, message, { isWritten, isRead, hasEmpty });
   });
   const used = body.join("\n");
   const types = ["WireBytes", "WireUint64", "WireWriter"].filter((name) => used.includes(name));
@@ -121,7 +125,7 @@ function recordCode(
       `export type ${choice.type} =`,
       ...unionOf(file, choice.fields, "  "),
     ]),
-    [
+    ...only(!hasEmpty, () => [
       ...docOf(message.comment, ""),
       `export interface ${name} {`,
       ...plain.flatMap((field) => [
@@ -130,12 +134,18 @@ function recordCode(
       ]),
       ...choices.map(({ property, type }) => `  ${property}: ${type};`),
       "}",
-    ],
+    ]),
     ...only(hasEmpty, () => [
-      `export function new${name}(): ${name} {`,
+      ...docOf(message.comment, ""),
+      `export type ${name} = ReturnType<typeof new${name}>;`,
+      "",
+      `export function new${name}() {`,
       "  return {",
-      ...plain.map((field) => `    ${propertyOf(field)}: ${emptyOf(file, field)},`),
-      ...choices.map(({ property }) => `    ${property}: { case: undefined },`),
+      ...plain.flatMap((field) => [
+        ...docOf(field.comment, "    "),
+        `    ${propertyOf(field)}: ${typedEmptyOf(file, field)},`,
+      ]),
+      ...choices.map(({ property, type }) => `    ${property}: { case: undefined } as ${type},`),
       "  };",
       "}",
     ]),
@@ -319,6 +329,13 @@ function emptyOf(file: ProtoFile, field: ProtoField): string {
     timestamp: "undefined",
     message: "undefined",
   }[kindOf(file, field)];
+}
+
+/** The empty value of a field, with the type of the field where the value does not have it. */
+function typedEmptyOf(file: ProtoFile, field: ProtoField): string {
+  const type = typeOf(file, field);
+  const isTyped = ["string", "boolean", "number"].includes(type);
+  return isTyped ? emptyOf(file, field) : `${emptyOf(file, field)} as ${type}`;
 }
 
 function propertyOf(field: ProtoField): string {

@@ -5,15 +5,12 @@
 import type { WireReader } from "./reader.ts";
 import type { WireBytes, WireUint64, WireWriter } from "./writer.ts";
 
-export interface ResponseHeader {
-  memberId: WireUint64;
-  revision: WireUint64;
-}
+export type ResponseHeader = ReturnType<typeof newResponseHeader>;
 
-export function newResponseHeader(): ResponseHeader {
+export function newResponseHeader() {
   return {
-    memberId: 0,
-    revision: 0,
+    memberId: 0 as WireUint64,
+    revision: 0 as WireUint64,
   };
 }
 
@@ -35,17 +32,13 @@ export function readResponseHeader(reader: WireReader): ResponseHeader {
   return message;
 }
 
-export interface KeyValue {
-  key: WireBytes;
-  modRevision: WireUint64;
-  value: WireBytes;
-}
+export type KeyValue = ReturnType<typeof newKeyValue>;
 
-export function newKeyValue(): KeyValue {
+export function newKeyValue() {
   return {
-    key: "",
-    modRevision: 0,
-    value: "",
+    key: "" as WireBytes,
+    modRevision: 0 as WireUint64,
+    value: "" as WireBytes,
   };
 }
 
@@ -70,19 +63,13 @@ export function readKeyValue(reader: WireReader): KeyValue {
   return message;
 }
 
-export interface RangeRequest {
-  key: WireBytes;
-  rangeEnd: WireBytes;
-  limit: WireUint64;
-  serializable: boolean;
-  keysOnly: boolean;
-}
+export type RangeRequest = ReturnType<typeof newRangeRequest>;
 
-export function newRangeRequest(): RangeRequest {
+export function newRangeRequest() {
   return {
-    key: "",
-    rangeEnd: "",
-    limit: 0,
+    key: "" as WireBytes,
+    rangeEnd: "" as WireBytes,
+    limit: 0 as WireUint64,
     serializable: false,
     keysOnly: false,
   };
@@ -96,15 +83,12 @@ export function writeRangeRequest(message: RangeRequest, writer: WireWriter): vo
   writer.boolField(64, message.keysOnly);
 }
 
-export interface RangeResponse {
-  header: ResponseHeader | undefined;
-  kvs: KeyValue[];
-}
+export type RangeResponse = ReturnType<typeof newRangeResponse>;
 
-export function newRangeResponse(): RangeResponse {
+export function newRangeResponse() {
   return {
-    header: undefined,
-    kvs: [],
+    header: undefined as ResponseHeader | undefined,
+    kvs: [] as KeyValue[],
   };
 }
 
@@ -132,13 +116,6 @@ export interface PutRequest {
   value: WireBytes;
 }
 
-export function newPutRequest(): PutRequest {
-  return {
-    key: "",
-    value: "",
-  };
-}
-
 export function writePutRequest(message: PutRequest, writer: WireWriter): void {
   writer.bytesField(10, message.key);
   writer.bytesField(18, message.value);
@@ -147,13 +124,6 @@ export function writePutRequest(message: PutRequest, writer: WireWriter): void {
 export interface DeleteRangeRequest {
   key: WireBytes;
   rangeEnd: WireBytes;
-}
-
-export function newDeleteRangeRequest(): DeleteRangeRequest {
-  return {
-    key: "",
-    rangeEnd: "",
-  };
 }
 
 export function writeDeleteRangeRequest(message: DeleteRangeRequest, writer: WireWriter): void {
@@ -214,21 +184,15 @@ export const compareTarget = {
 } as const;
 
 /** A missing revision is 0, which is the revision of a key that does not exist. */
-export interface Compare {
-  result: number;
-  target: number;
-  key: WireBytes;
-  modRevision: WireUint64;
-  value: WireBytes;
-}
+export type Compare = ReturnType<typeof newCompare>;
 
-export function newCompare(): Compare {
+export function newCompare() {
   return {
     result: 0,
     target: 0,
-    key: "",
-    modRevision: 0,
-    value: "",
+    key: "" as WireBytes,
+    modRevision: 0 as WireUint64,
+    value: "" as WireBytes,
   };
 }
 
@@ -246,31 +210,19 @@ export interface TxnRequest {
   failure: RequestOp[];
 }
 
-export function newTxnRequest(): TxnRequest {
-  return {
-    compare: [],
-    success: [],
-    failure: [],
-  };
-}
-
 export function writeTxnRequest(message: TxnRequest, writer: WireWriter): void {
   for (const each of message.compare) writer.messageMember(10, 2, writeCompare, each);
   for (const each of message.success) writer.messageMember(18, 1, writeRequestOp, each);
   for (const each of message.failure) writer.messageMember(26, 1, writeRequestOp, each);
 }
 
-export interface TxnResponse {
-  header: ResponseHeader | undefined;
-  succeeded: boolean;
-  responses: ResponseOp[];
-}
+export type TxnResponse = ReturnType<typeof newTxnResponse>;
 
-export function newTxnResponse(): TxnResponse {
+export function newTxnResponse() {
   return {
-    header: undefined,
+    header: undefined as ResponseHeader | undefined,
     succeeded: false,
-    responses: [],
+    responses: [] as ResponseOp[],
   };
 }
 
@@ -300,12 +252,6 @@ export interface CompactionRequest {
   revision: WireUint64;
 }
 
-export function newCompactionRequest(): CompactionRequest {
-  return {
-    revision: 0,
-  };
-}
-
 export function writeCompactionRequest(message: CompactionRequest, writer: WireWriter): void {
   writer.uint64Field(8, message.revision);
 }
@@ -313,13 +259,6 @@ export function writeCompactionRequest(message: CompactionRequest, writer: WireW
 export interface WatchCreateRequest {
   key: WireBytes;
   rangeEnd: WireBytes;
-}
-
-export function newWatchCreateRequest(): WatchCreateRequest {
-  return {
-    key: "",
-    rangeEnd: "",
-  };
 }
 
 export function writeWatchCreateRequest(message: WatchCreateRequest, writer: WireWriter): void {
@@ -341,13 +280,11 @@ export function writeWatchRequest(message: WatchRequest, writer: WireWriter): vo
   }
 }
 
-export interface Event {
-  kv: KeyValue | undefined;
-}
+export type Event = ReturnType<typeof newEvent>;
 
-export function newEvent(): Event {
+export function newEvent() {
   return {
-    kv: undefined,
+    kv: undefined as KeyValue | undefined,
   };
 }
 
@@ -366,19 +303,14 @@ export function readEvent(reader: WireReader): Event {
   return message;
 }
 
-export interface WatchResponse {
-  created: boolean;
-  canceled: boolean;
-  cancelReason: string;
-  events: Event[];
-}
+export type WatchResponse = ReturnType<typeof newWatchResponse>;
 
-export function newWatchResponse(): WatchResponse {
+export function newWatchResponse() {
   return {
     created: false,
     canceled: false,
     cancelReason: "",
-    events: [],
+    events: [] as Event[],
   };
 }
 
@@ -407,20 +339,14 @@ export function readWatchResponse(reader: WireReader): WatchResponse {
   return message;
 }
 
-export interface Member {
-  id: WireUint64;
-  name: string;
-  peerUrls: string[];
-  clientUrls: string[];
-  isLearner: boolean;
-}
+export type Member = ReturnType<typeof newMember>;
 
-export function newMember(): Member {
+export function newMember() {
   return {
-    id: 0,
+    id: 0 as WireUint64,
     name: "",
-    peerUrls: [],
-    clientUrls: [],
+    peerUrls: [] as string[],
+    clientUrls: [] as string[],
     isLearner: false,
   };
 }
@@ -458,12 +384,6 @@ export interface MemberListRequest {
   linearizable: boolean;
 }
 
-export function newMemberListRequest(): MemberListRequest {
-  return {
-    linearizable: false,
-  };
-}
-
 export function writeMemberListRequest(message: MemberListRequest, writer: WireWriter): void {
   writer.boolField(8, message.linearizable);
 }
@@ -471,13 +391,6 @@ export function writeMemberListRequest(message: MemberListRequest, writer: WireW
 export interface MemberAddRequest {
   peerUrls: string[];
   isLearner: boolean;
-}
-
-export function newMemberAddRequest(): MemberAddRequest {
-  return {
-    peerUrls: [],
-    isLearner: false,
-  };
 }
 
 export function writeMemberAddRequest(message: MemberAddRequest, writer: WireWriter): void {
@@ -490,26 +403,17 @@ export interface MemberIdRequest {
   id: WireUint64;
 }
 
-export function newMemberIdRequest(): MemberIdRequest {
-  return {
-    id: 0,
-  };
-}
-
 export function writeMemberIdRequest(message: MemberIdRequest, writer: WireWriter): void {
   writer.uint64Field(8, message.id);
 }
 
 /** The answer of every call that changes or lists the members. */
-export interface MemberListResponse {
-  header: ResponseHeader | undefined;
-  members: Member[];
-}
+export type MemberListResponse = ReturnType<typeof newMemberListResponse>;
 
-export function newMemberListResponse(): MemberListResponse {
+export function newMemberListResponse() {
   return {
-    header: undefined,
-    members: [],
+    header: undefined as ResponseHeader | undefined,
+    members: [] as Member[],
   };
 }
 
@@ -532,31 +436,20 @@ export function readMemberListResponse(reader: WireReader): MemberListResponse {
   return message;
 }
 
-export interface StatusResponse {
-  header: ResponseHeader | undefined;
-  version: string;
-  dbSize: WireUint64;
-  leader: WireUint64;
-  raftIndex: WireUint64;
-  raftAppliedIndex: WireUint64;
-  errors: string[];
-  dbSizeInUse: WireUint64;
-  isLearner: boolean;
-  dbSizeQuota: WireUint64;
-}
+export type StatusResponse = ReturnType<typeof newStatusResponse>;
 
-export function newStatusResponse(): StatusResponse {
+export function newStatusResponse() {
   return {
-    header: undefined,
+    header: undefined as ResponseHeader | undefined,
     version: "",
-    dbSize: 0,
-    leader: 0,
-    raftIndex: 0,
-    raftAppliedIndex: 0,
-    errors: [],
-    dbSizeInUse: 0,
+    dbSize: 0 as WireUint64,
+    leader: 0 as WireUint64,
+    raftIndex: 0 as WireUint64,
+    raftAppliedIndex: 0 as WireUint64,
+    errors: [] as string[],
+    dbSizeInUse: 0 as WireUint64,
     isLearner: false,
-    dbSizeQuota: 0,
+    dbSizeQuota: 0 as WireUint64,
   };
 }
 
@@ -620,27 +513,17 @@ export interface AlarmRequest {
   alarm: number;
 }
 
-export function newAlarmRequest(): AlarmRequest {
-  return {
-    action: 0,
-    memberId: 0,
-    alarm: 0,
-  };
-}
-
 export function writeAlarmRequest(message: AlarmRequest, writer: WireWriter): void {
   writer.int32Field(8, message.action);
   writer.uint64Field(16, message.memberId);
   writer.int32Field(24, message.alarm);
 }
 
-export interface AlarmMember {
-  memberId: WireUint64;
-}
+export type AlarmMember = ReturnType<typeof newAlarmMember>;
 
-export function newAlarmMember(): AlarmMember {
+export function newAlarmMember() {
   return {
-    memberId: 0,
+    memberId: 0 as WireUint64,
   };
 }
 
@@ -659,15 +542,12 @@ export function readAlarmMember(reader: WireReader): AlarmMember {
   return message;
 }
 
-export interface AlarmResponse {
-  header: ResponseHeader | undefined;
-  alarms: AlarmMember[];
-}
+export type AlarmResponse = ReturnType<typeof newAlarmResponse>;
 
-export function newAlarmResponse(): AlarmResponse {
+export function newAlarmResponse() {
   return {
-    header: undefined,
-    alarms: [],
+    header: undefined as ResponseHeader | undefined,
+    alarms: [] as AlarmMember[],
   };
 }
 

@@ -5,13 +5,11 @@
 import type { WireReader } from "./reader.ts";
 import type { WireWriter } from "./writer.ts";
 
-export interface HealthCheckRequest {
-  /** Empty asks for the server as a whole. */
-  service: string;
-}
+export type HealthCheckRequest = ReturnType<typeof newHealthCheckRequest>;
 
-export function newHealthCheckRequest(): HealthCheckRequest {
+export function newHealthCheckRequest() {
   return {
+    /** Empty asks for the server as a whole. */
     service: "",
   };
 }

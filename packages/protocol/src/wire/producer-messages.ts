@@ -6,11 +6,9 @@ import type { WireReader } from "./reader.ts";
 import type { WireBytes, WireUint64, WireWriter } from "./writer.ts";
 
 /** Has to be the first event. */
-export interface Hello {
-  token: string;
-}
+export type Hello = ReturnType<typeof newHello>;
 
-export function newHello(): Hello {
+export function newHello() {
   return {
     token: "",
   };
@@ -35,77 +33,51 @@ export function readHello(reader: WireReader): Hello {
   return message;
 }
 
-export interface CreateTask {
-  /** Chosen by the producer and returned with the acknowledgement. */
-  seq: WireUint64;
-  command: string;
-  /** JSON text, kept byte for byte; empty means null. */
-  payload: WireBytes;
-  priority: number;
-  webhook: string;
-  maxAttempts: number;
-  idempotencyKey: string;
-  /** Wins over delay_seconds. */
-  runAtMs: number | undefined;
-  delaySeconds: number;
-  traceParent: string;
-  traceState: string;
-  /** Labels to find the task by. */
-  tags: string[];
-  /** How long a worker may take for one attempt; zero for as long as it extends its lease. */
-  timeoutSeconds: number;
-  /** How long the task may wait for a worker once it may be claimed; zero for any time. */
-  ttlSeconds: number;
-  /**
-   * What the key does when another request had it first: strict refuses, first answers with the first
-   * task; empty for the setting of the server.
-   */
-  idempotencyMode: string;
-  /** One task at a time for a key of the queue; see the field unique of the HTTP API. */
-  uniqueKey: string;
-  uniqueWhile: string;
-  uniqueOn: string;
-  /** A length of time such as 5m; empty for none. */
-  uniqueFor: string;
-  uniqueMaxWait: string;
-  /** Wins over delay_seconds. */
-  delayMs: WireUint64;
-  /** The open batch that the task becomes a member of; empty for none. */
-  batchId: string;
-  /** Tasks that have to succeed before this one can be claimed. */
-  after: string[];
-  /** Limits, rates and fair shares apply to the tasks of the queue with the same lane; empty for none. */
-  lane: string;
-  /** Units of rates and fair shares that the task takes; zero for one. */
-  cost: number;
-}
+export type CreateTask = ReturnType<typeof newCreateTask>;
 
-export function newCreateTask(): CreateTask {
+export function newCreateTask() {
   return {
-    seq: 0,
+    /** Chosen by the producer and returned with the acknowledgement. */
+    seq: 0 as WireUint64,
     command: "",
-    payload: "",
+    /** JSON text, kept byte for byte; empty means null. */
+    payload: "" as WireBytes,
     priority: 0,
     webhook: "",
     maxAttempts: 0,
     idempotencyKey: "",
-    runAtMs: undefined,
+    /** Wins over delay_seconds. */
+    runAtMs: undefined as number | undefined,
     delaySeconds: 0,
     traceParent: "",
     traceState: "",
-    tags: [],
+    /** Labels to find the task by. */
+    tags: [] as string[],
+    /** How long a worker may take for one attempt; zero for as long as it extends its lease. */
     timeoutSeconds: 0,
+    /** How long the task may wait for a worker once it may be claimed; zero for any time. */
     ttlSeconds: 0,
+    /**
+     * What the key does when another request had it first: strict refuses, first answers with the first
+     * task; empty for the setting of the server.
+     */
     idempotencyMode: "",
+    /** One task at a time for a key of the queue; see the field unique of the HTTP API. */
     uniqueKey: "",
     uniqueWhile: "",
     uniqueOn: "",
+    /** A length of time such as 5m; empty for none. */
     uniqueFor: "",
     uniqueMaxWait: "",
-    delayMs: 0,
+    /** Wins over delay_seconds. */
+    delayMs: 0 as WireUint64,
+    /** The open batch that the task becomes a member of; empty for none. */
     batchId: "",
-    after: [],
+    /** Tasks that have to succeed before this one can be claimed. */
+    after: [] as string[],
+    /** Limits, rates and fair shares apply to the tasks of the queue with the same lane; empty for none. */
     lane: "",
+    /** Units of rates and fair shares that the task takes; zero for one. */
     cost: 0,
   };
 }
@@ -227,13 +199,11 @@ export function readCreateTask(reader: WireReader): CreateTask {
   return message;
 }
 
-export interface CreateTaskBatch {
-  tasks: CreateTask[];
-}
+export type CreateTaskBatch = ReturnType<typeof newCreateTaskBatch>;
 
-export function newCreateTaskBatch(): CreateTaskBatch {
+export function newCreateTaskBatch() {
   return {
-    tasks: [],
+    tasks: [] as CreateTask[],
   };
 }
 
@@ -258,15 +228,12 @@ export function readCreateTaskBatch(reader: WireReader): CreateTaskBatch {
 }
 
 /** Asks for the result of a task. It is answered when the task has ended or the time is over. */
-export interface AwaitResult {
-  taskId: string;
-  /** Zero answers at once; there is a longest time, so ask again. */
-  waitSeconds: number;
-}
+export type AwaitResult = ReturnType<typeof newAwaitResult>;
 
-export function newAwaitResult(): AwaitResult {
+export function newAwaitResult() {
   return {
     taskId: "",
+    /** Zero answers at once; there is a longest time, so ask again. */
     waitSeconds: 0,
   };
 }
@@ -344,17 +311,13 @@ export function readProducerEvent(reader: WireReader): ProducerEvent {
   return message;
 }
 
-export interface HelloAck {
-  tenantId: string;
-  subject: string;
-  /** Another one with every start of a server. */
-  instance: string;
-}
+export type HelloAck = ReturnType<typeof newHelloAck>;
 
-export function newHelloAck(): HelloAck {
+export function newHelloAck() {
   return {
     tenantId: "",
     subject: "",
+    /** Another one with every start of a server. */
     instance: "",
   };
 }
@@ -386,24 +349,17 @@ export function readHelloAck(reader: WireReader): HelloAck {
   return message;
 }
 
-export interface CreateAck {
-  seq: WireUint64;
-  ok: boolean;
-  taskId: string;
-  errorMessage: string;
-  /** The name of the refusal in the table of errors. */
-  errorCode: string;
-  /** The task is there for an earlier request with the same unique key. */
-  deduplicated: boolean;
-}
+export type CreateAck = ReturnType<typeof newCreateAck>;
 
-export function newCreateAck(): CreateAck {
+export function newCreateAck() {
   return {
-    seq: 0,
+    seq: 0 as WireUint64,
     ok: false,
     taskId: "",
     errorMessage: "",
+    /** The name of the refusal in the table of errors. */
     errorCode: "",
+    /** The task is there for an earlier request with the same unique key. */
     deduplicated: false,
   };
 }
@@ -448,13 +404,11 @@ export function readCreateAck(reader: WireReader): CreateAck {
 }
 
 /** In the order of the batch that it answers. */
-export interface CreateAckBatch {
-  acks: CreateAck[];
-}
+export type CreateAckBatch = ReturnType<typeof newCreateAckBatch>;
 
-export function newCreateAckBatch(): CreateAckBatch {
+export function newCreateAckBatch() {
   return {
-    acks: [],
+    acks: [] as CreateAck[],
   };
 }
 
@@ -479,20 +433,14 @@ export function readCreateAckBatch(reader: WireReader): CreateAckBatch {
 }
 
 /** A file that belongs to a result. A link has a name and a URL only. */
-export interface Artifact {
-  name: string;
-  url: string;
-  bytes: WireUint64;
-  /** Of the content, in hexadecimal digits. */
-  sha256: string;
-  contentType: string;
-}
+export type Artifact = ReturnType<typeof newArtifact>;
 
-export function newArtifact(): Artifact {
+export function newArtifact() {
   return {
     name: "",
     url: "",
-    bytes: 0,
+    bytes: 0 as WireUint64,
+    /** Of the content, in hexadecimal digits. */
     sha256: "",
     contentType: "",
   };
@@ -533,34 +481,24 @@ export function readArtifact(reader: WireReader): Artifact {
   return message;
 }
 
-export interface TaskResult {
-  taskId: string;
-  /** False while the task has not ended, and when there is no such task. */
-  ok: boolean;
-  errorMessage: string;
-  /** COMPLETED or FAILED. */
-  status: string;
-  /** A JSON object, or empty. */
-  resultJson: WireBytes;
-  /** What a failed task failed with. */
-  error: string;
-  /** Attempts, with the one that ended in this result. */
-  attempts: number;
-  errorCode: string;
-  artifacts: Artifact[];
-}
+export type TaskResult = ReturnType<typeof newTaskResult>;
 
-export function newTaskResult(): TaskResult {
+export function newTaskResult() {
   return {
     taskId: "",
+    /** False while the task has not ended, and when there is no such task. */
     ok: false,
     errorMessage: "",
+    /** COMPLETED or FAILED. */
     status: "",
-    resultJson: "",
+    /** A JSON object, or empty. */
+    resultJson: "" as WireBytes,
+    /** What a failed task failed with. */
     error: "",
+    /** Attempts, with the one that ended in this result. */
     attempts: 0,
     errorCode: "",
-    artifacts: [],
+    artifacts: [] as Artifact[],
   };
 }
 
@@ -620,13 +558,9 @@ export function readTaskResult(reader: WireReader): TaskResult {
  * An event that could not be handled; the session goes on. The worker stream has a message of this
  * name with the two numbers the other way round.
  */
-export interface ServerError {
-  code: string;
-  message: string;
-  errorCode: string;
-}
+export type ServerError = ReturnType<typeof newServerError>;
 
-export function newServerError(): ServerError {
+export function newServerError() {
   return {
     code: "",
     message: "",

@@ -13,15 +13,12 @@ export type ServerReflectionRequestMessageRequest =
   | { case: "listServices"; value: string }
   | { case: undefined; value?: undefined };
 
-export interface ServerReflectionRequest {
-  host: string;
-  messageRequest: ServerReflectionRequestMessageRequest;
-}
+export type ServerReflectionRequest = ReturnType<typeof newServerReflectionRequest>;
 
-export function newServerReflectionRequest(): ServerReflectionRequest {
+export function newServerReflectionRequest() {
   return {
     host: "",
-    messageRequest: { case: undefined },
+    messageRequest: { case: undefined } as ServerReflectionRequestMessageRequest,
   };
 }
 
@@ -84,12 +81,9 @@ export function readServerReflectionRequest(reader: WireReader): ServerReflectio
   return message;
 }
 
-export interface ExtensionRequest {
-  containingType: string;
-  extensionNumber: number;
-}
+export type ExtensionRequest = ReturnType<typeof newExtensionRequest>;
 
-export function newExtensionRequest(): ExtensionRequest {
+export function newExtensionRequest() {
   return {
     containingType: "",
     extensionNumber: 0,

@@ -5,86 +5,57 @@
 import type { WireReader } from "./reader.ts";
 import type { WireBytes, WireUint64, WireWriter } from "./writer.ts";
 
-export interface Task {
-  id: string;
-  command: string;
-  /** The JSON text of the producer, byte for byte. */
-  payload: WireBytes;
-  priority: number;
-  webhook: string;
-  maxAttempts: number;
-  status: string;
-  workerId: string;
-  /** RFC 3339; when the lease ends unless it is extended. */
-  leaseUntil: string;
-  /** Attempts that came back without a result. */
-  attempts: number;
-  tenantId: string;
-  createdAtMs: number | undefined;
-  updatedAtMs: number | undefined;
-  /**
-   * Grows with every claim of the task. A worker that sends it back is refused once another claim
-   * has replaced its own, even one under the same worker id.
-   */
-  leaseToken: WireUint64;
-  /** W3C trace context of the producer, if it sent one. */
-  traceParent: string;
-  traceState: string;
-  /** Labels that the producer gave it. */
-  tags: string[];
-  /**
-   * The id of the task that this one was made of: a dead letter that its topic sent here, or a task that
-   * was replayed with changes.
-   */
-  replayOf: string;
-  /** How long this attempt may take, from the claim on; zero for as long as its lease is extended. */
-  timeoutSeconds: number;
-  /**
-   * The schedule that created the task, and the nominal instant that it was created for, in milliseconds since
-   * 1970; empty and zero for other tasks.
-   */
-  scheduleId: string;
-  scheduledForMs: WireUint64;
-  /** The batch that the task belongs to; empty for none. */
-  batchId: string;
-  /** The task is the callback of the batch, whose members ended like this. */
-  isBatchCallback: boolean;
-  batchSucceeded: WireUint64;
-  batchFailed: WireUint64;
-  batchCancelled: WireUint64;
-  /** The lane of the task, and the units of rates that it takes. */
-  lane: string;
-  cost: number;
-}
+export type Task = ReturnType<typeof newTask>;
 
-export function newTask(): Task {
+export function newTask() {
   return {
     id: "",
     command: "",
-    payload: "",
+    /** The JSON text of the producer, byte for byte. */
+    payload: "" as WireBytes,
     priority: 0,
     webhook: "",
     maxAttempts: 0,
     status: "",
     workerId: "",
+    /** RFC 3339; when the lease ends unless it is extended. */
     leaseUntil: "",
+    /** Attempts that came back without a result. */
     attempts: 0,
     tenantId: "",
-    createdAtMs: undefined,
-    updatedAtMs: undefined,
-    leaseToken: 0,
+    createdAtMs: undefined as number | undefined,
+    updatedAtMs: undefined as number | undefined,
+    /**
+     * Grows with every claim of the task. A worker that sends it back is refused once another claim
+     * has replaced its own, even one under the same worker id.
+     */
+    leaseToken: 0 as WireUint64,
+    /** W3C trace context of the producer, if it sent one. */
     traceParent: "",
     traceState: "",
-    tags: [],
+    /** Labels that the producer gave it. */
+    tags: [] as string[],
+    /**
+     * The id of the task that this one was made of: a dead letter that its topic sent here, or a task that
+     * was replayed with changes.
+     */
     replayOf: "",
+    /** How long this attempt may take, from the claim on; zero for as long as its lease is extended. */
     timeoutSeconds: 0,
+    /**
+     * The schedule that created the task, and the nominal instant that it was created for, in milliseconds since
+     * 1970; empty and zero for other tasks.
+     */
     scheduleId: "",
-    scheduledForMs: 0,
+    scheduledForMs: 0 as WireUint64,
+    /** The batch that the task belongs to; empty for none. */
     batchId: "",
+    /** The task is the callback of the batch, whose members ended like this. */
     isBatchCallback: false,
-    batchSucceeded: 0,
-    batchFailed: 0,
-    batchCancelled: 0,
+    batchSucceeded: 0 as WireUint64,
+    batchFailed: 0 as WireUint64,
+    batchCancelled: 0 as WireUint64,
+    /** The lane of the task, and the units of rates that it takes. */
     lane: "",
     cost: 0,
   };
@@ -219,15 +190,12 @@ export function readTask(reader: WireReader): Task {
 }
 
 /** Has to be the first event. */
-export interface Hello {
-  token: string;
-  /** Empty takes the subject of the token. */
-  workerId: string;
-}
+export type Hello = ReturnType<typeof newHello>;
 
-export function newHello(): Hello {
+export function newHello() {
   return {
     token: "",
+    /** Empty takes the subject of the token. */
     workerId: "",
   };
 }
@@ -256,19 +224,15 @@ export function readHello(reader: WireReader): Hello {
 }
 
 /** Asks for tasks, and is answered when there is at least one. */
-export interface Ready {
-  /** Empty means every command that the token allows. */
-  commands: string[];
-  /** Zero means the default of the server. */
-  leaseSeconds: number;
-  /** Up to 1 is answered by a TaskAssignment, more by a TaskBatch. */
-  count: number;
-}
+export type Ready = ReturnType<typeof newReady>;
 
-export function newReady(): Ready {
+export function newReady() {
   return {
-    commands: [],
+    /** Empty means every command that the token allows. */
+    commands: [] as string[],
+    /** Zero means the default of the server. */
     leaseSeconds: 0,
+    /** Up to 1 is answered by a TaskAssignment, more by a TaskBatch. */
     count: 0,
   };
 }
@@ -305,20 +269,15 @@ export function readReady(reader: WireReader): Ready {
  * A file that belongs to a result: a link, or content that the server stores. Large files are stored before the
  * result, with PUT /v1/codeq/tasks/<id>/artifacts/<name>.
  */
-export interface Artifact {
-  name: string;
-  /** Where the file is; kept as it is. */
-  url: string;
-  /** The file itself, when there is no URL. */
-  content: WireBytes;
-  contentType: string;
-}
+export type Artifact = ReturnType<typeof newArtifact>;
 
-export function newArtifact(): Artifact {
+export function newArtifact() {
   return {
     name: "",
+    /** Where the file is; kept as it is. */
     url: "",
-    content: "",
+    /** The file itself, when there is no URL. */
+    content: "" as WireBytes,
     contentType: "",
   };
 }
@@ -355,11 +314,9 @@ export function readArtifact(reader: WireReader): Artifact {
 }
 
 /** Units of the rate of a lane. */
-export interface Units {
-  count: number;
-}
+export type Units = ReturnType<typeof newUnits>;
 
-export function newUnits(): Units {
+export function newUnits() {
   return {
     count: 0,
   };
@@ -384,33 +341,24 @@ export function readUnits(reader: WireReader): Units {
   return message;
 }
 
-export interface Result {
-  taskId: string;
-  /** COMPLETED or FAILED. */
-  status: string;
-  /** A JSON object, or empty. */
-  resultJson: WireBytes;
-  /** Needed when the status is FAILED. */
-  error: string;
-  /** Zero is not checked. */
-  leaseToken: WireUint64;
-  artifacts: Artifact[];
-  /** Where in the worker's code it failed, with causes. */
-  stack: string;
-  /** What the attempt really took; without it, its cost. */
-  used: Units | undefined;
-}
+export type Result = ReturnType<typeof newResult>;
 
-export function newResult(): Result {
+export function newResult() {
   return {
     taskId: "",
+    /** COMPLETED or FAILED. */
     status: "",
-    resultJson: "",
+    /** A JSON object, or empty. */
+    resultJson: "" as WireBytes,
+    /** Needed when the status is FAILED. */
     error: "",
-    leaseToken: 0,
-    artifacts: [],
+    /** Zero is not checked. */
+    leaseToken: 0 as WireUint64,
+    artifacts: [] as Artifact[],
+    /** Where in the worker's code it failed, with causes. */
     stack: "",
-    used: undefined,
+    /** What the attempt really took; without it, its cost. */
+    used: undefined as Units | undefined,
   };
 }
 
@@ -462,32 +410,23 @@ export function readResult(reader: WireReader): Result {
   return message;
 }
 
-export interface Nack {
-  taskId: string;
-  /** Zero leaves the delay to the retry policy. */
-  delaySeconds: number;
-  reason: string;
-  leaseToken: WireUint64;
-  /** Wins over delay_seconds. */
-  delayMs: WireUint64;
-  /** Where in the worker's code it failed, with causes. */
-  stack: string;
-  /** Holds the lane of the task for so long: the task keeps its turn, and no attempt is counted. */
-  holdSeconds: number;
-  /** What the attempt really took; without it, its cost. */
-  used: Units | undefined;
-}
+export type Nack = ReturnType<typeof newNack>;
 
-export function newNack(): Nack {
+export function newNack() {
   return {
     taskId: "",
+    /** Zero leaves the delay to the retry policy. */
     delaySeconds: 0,
     reason: "",
-    leaseToken: 0,
-    delayMs: 0,
+    leaseToken: 0 as WireUint64,
+    /** Wins over delay_seconds. */
+    delayMs: 0 as WireUint64,
+    /** Where in the worker's code it failed, with causes. */
     stack: "",
+    /** Holds the lane of the task for so long: the task keeps its turn, and no attempt is counted. */
     holdSeconds: 0,
-    used: undefined,
+    /** What the attempt really took; without it, its cost. */
+    used: undefined as Units | undefined,
   };
 }
 
@@ -539,14 +478,11 @@ export function readNack(reader: WireReader): Nack {
 }
 
 /** How far the work has come. */
-export interface Progress {
-  /** From 0 to 100. */
-  percent: number;
-  text: string;
-}
+export type Progress = ReturnType<typeof newProgress>;
 
-export function newProgress(): Progress {
+export function newProgress() {
   return {
+    /** From 0 to 100. */
     percent: 0,
     text: "",
   };
@@ -575,24 +511,18 @@ export function readProgress(reader: WireReader): Progress {
   return message;
 }
 
-export interface Heartbeat {
-  taskId: string;
-  /** From now; zero means the default lease. */
-  extendSeconds: number;
-  leaseToken: WireUint64;
-  /** For people who look at the task; a few reports a second are kept, the others dropped. */
-  progress: Progress | undefined;
-  /** Lines for people who look at the task. */
-  logs: string[];
-}
+export type Heartbeat = ReturnType<typeof newHeartbeat>;
 
-export function newHeartbeat(): Heartbeat {
+export function newHeartbeat() {
   return {
     taskId: "",
+    /** From now; zero means the default lease. */
     extendSeconds: 0,
-    leaseToken: 0,
-    progress: undefined,
-    logs: [],
+    leaseToken: 0 as WireUint64,
+    /** For people who look at the task; a few reports a second are kept, the others dropped. */
+    progress: undefined as Progress | undefined,
+    /** Lines for people who look at the task. */
+    logs: [] as string[],
   };
 }
 
@@ -632,17 +562,13 @@ export function readHeartbeat(reader: WireReader): Heartbeat {
   return message;
 }
 
-export interface Abandon {
-  taskId: string;
-  leaseToken: WireUint64;
-  /** The worker is shutting down: the task goes back without an attempt being counted. */
-  interrupted: boolean;
-}
+export type Abandon = ReturnType<typeof newAbandon>;
 
-export function newAbandon(): Abandon {
+export function newAbandon() {
   return {
     taskId: "",
-    leaseToken: 0,
+    leaseToken: 0 as WireUint64,
+    /** The worker is shutting down: the task goes back without an attempt being counted. */
     interrupted: false,
   };
 }
@@ -674,13 +600,11 @@ export function readAbandon(reader: WireReader): Abandon {
   return message;
 }
 
-export interface ResultBatch {
-  results: Result[];
-}
+export type ResultBatch = ReturnType<typeof newResultBatch>;
 
-export function newResultBatch(): ResultBatch {
+export function newResultBatch() {
   return {
-    results: [],
+    results: [] as Result[],
   };
 }
 
@@ -775,17 +699,13 @@ export function readWorkerEvent(reader: WireReader): WorkerEvent {
   return message;
 }
 
-export interface HelloAck {
-  workerId: string;
-  tenantId: string;
-  /** Another one with every start of a server. */
-  instance: string;
-}
+export type HelloAck = ReturnType<typeof newHelloAck>;
 
-export function newHelloAck(): HelloAck {
+export function newHelloAck() {
   return {
     workerId: "",
     tenantId: "",
+    /** Another one with every start of a server. */
     instance: "",
   };
 }
@@ -817,13 +737,11 @@ export function readHelloAck(reader: WireReader): HelloAck {
   return message;
 }
 
-export interface TaskAssignment {
-  task: Task | undefined;
-}
+export type TaskAssignment = ReturnType<typeof newTaskAssignment>;
 
-export function newTaskAssignment(): TaskAssignment {
+export function newTaskAssignment() {
   return {
-    task: undefined,
+    task: undefined as Task | undefined,
   };
 }
 
@@ -847,13 +765,11 @@ export function readTaskAssignment(reader: WireReader): TaskAssignment {
 }
 
 /** Never empty. */
-export interface TaskBatch {
-  tasks: Task[];
-}
+export type TaskBatch = ReturnType<typeof newTaskBatch>;
 
-export function newTaskBatch(): TaskBatch {
+export function newTaskBatch() {
   return {
-    tasks: [],
+    tasks: [] as Task[],
   };
 }
 
@@ -877,23 +793,17 @@ export function readTaskBatch(reader: WireReader): TaskBatch {
   return message;
 }
 
-export interface ResultAck {
-  taskId: string;
-  ok: boolean;
-  errorMessage: string;
-  /** The name of the refusal in the table of errors; here and in the other acknowledgements. */
-  errorCode: string;
-  /** As in the event that is answered, so zero when the event had none; here and in the others. */
-  leaseToken: WireUint64;
-}
+export type ResultAck = ReturnType<typeof newResultAck>;
 
-export function newResultAck(): ResultAck {
+export function newResultAck() {
   return {
     taskId: "",
     ok: false,
     errorMessage: "",
+    /** The name of the refusal in the table of errors; here and in the other acknowledgements. */
     errorCode: "",
-    leaseToken: 0,
+    /** As in the event that is answered, so zero when the event had none; here and in the others. */
+    leaseToken: 0 as WireUint64,
   };
 }
 
@@ -933,13 +843,11 @@ export function readResultAck(reader: WireReader): ResultAck {
 }
 
 /** In the order of the batch that it answers. */
-export interface ResultAckBatch {
-  acks: ResultAck[];
-}
+export type ResultAckBatch = ReturnType<typeof newResultAckBatch>;
 
-export function newResultAckBatch(): ResultAckBatch {
+export function newResultAckBatch() {
   return {
-    acks: [],
+    acks: [] as ResultAck[],
   };
 }
 
@@ -964,23 +872,16 @@ export function readResultAckBatch(reader: WireReader): ResultAckBatch {
 }
 
 /** Also sent without a heartbeat when a task that the worker may have is cancelled. */
-export interface HeartbeatAck {
-  taskId: string;
-  ok: boolean;
-  errorMessage: string;
-  errorCode: string;
-  leaseToken: WireUint64;
-  /** The task is not wanted any more: the worker should stop, and loses it soon. */
-  cancelled: boolean;
-}
+export type HeartbeatAck = ReturnType<typeof newHeartbeatAck>;
 
-export function newHeartbeatAck(): HeartbeatAck {
+export function newHeartbeatAck() {
   return {
     taskId: "",
     ok: false,
     errorMessage: "",
     errorCode: "",
-    leaseToken: 0,
+    leaseToken: 0 as WireUint64,
+    /** The task is not wanted any more: the worker should stop, and loses it soon. */
     cancelled: false,
   };
 }
@@ -1024,27 +925,19 @@ export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
   return message;
 }
 
-export interface NackAck {
-  taskId: string;
-  ok: boolean;
-  errorMessage: string;
-  /** Rounded up. */
-  appliedDelaySeconds: number;
-  /** The task had no attempt left and became a dead letter. */
-  dlq: boolean;
-  errorCode: string;
-  leaseToken: WireUint64;
-}
+export type NackAck = ReturnType<typeof newNackAck>;
 
-export function newNackAck(): NackAck {
+export function newNackAck() {
   return {
     taskId: "",
     ok: false,
     errorMessage: "",
+    /** Rounded up. */
     appliedDelaySeconds: 0,
+    /** The task had no attempt left and became a dead letter. */
     dlq: false,
     errorCode: "",
-    leaseToken: 0,
+    leaseToken: 0 as WireUint64,
   };
 }
 
@@ -1091,21 +984,15 @@ export function readNackAck(reader: WireReader): NackAck {
   return message;
 }
 
-export interface AbandonAck {
-  taskId: string;
-  ok: boolean;
-  errorMessage: string;
-  errorCode: string;
-  leaseToken: WireUint64;
-}
+export type AbandonAck = ReturnType<typeof newAbandonAck>;
 
-export function newAbandonAck(): AbandonAck {
+export function newAbandonAck() {
   return {
     taskId: "",
     ok: false,
     errorMessage: "",
     errorCode: "",
-    leaseToken: 0,
+    leaseToken: 0 as WireUint64,
   };
 }
 
@@ -1148,13 +1035,9 @@ export function readAbandonAck(reader: WireReader): AbandonAck {
  * An event that could not be handled; the session goes on. The producer stream has a message of this
  * name with the two numbers the other way round.
  */
-export interface ServerError {
-  message: string;
-  code: string;
-  errorCode: string;
-}
+export type ServerError = ReturnType<typeof newServerError>;
 
-export function newServerError(): ServerError {
+export function newServerError() {
   return {
     message: "",
     code: "",
