@@ -188,6 +188,8 @@ test("wireFields: fields of the API are declared in the protocol only", () => {
   offends(wireFields, command, "const { version } = JSON.parse(text) as TopicFields;");
   offends(wireFields, command, "const { text } = await api.get(path);");
   offends(wireFields, command, "const page = (await reply.json()) as Page;");
+  offends(wireFields, command, "return (await call(api, key, { body })) as BulkJob;");
+  offends(wireFields, "packages/nest/src/inject.ts", "const { id } = JSON.parse(text) as Row;");
   passes(wireFields, command, 'const text = "api.get(path)";');
   passes(wireFields, "packages/cli/src/local/read-log-lines.ts", "JSON.parse(text) as Line;");
   offends(wireFields, `${server}/edge/http/topic-routes.ts`, "({ properties: {} })");

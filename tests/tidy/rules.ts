@@ -239,13 +239,14 @@ export const homes: Rule = ({ path, text }) => {
 
 const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; why: string }[] = [
   {
-    scope: /^packages\/(client|cli|console)\/src\/(?!.*\.test\.ts$).*\.tsx?$/,
+    scope: /^packages\/(client|cli|console|nest|outbox)\/src\/(?!.*\.test\.ts$).*\.tsx?$/,
     pattern: join(
       "\\bask(<[^(]*>)?\\(\\s*\\{\\s*(method|path)\\b",
       "|(?<!function |async )\\b(ask|useAnswer)<[^(]*>\\(",
       "|\\bJSON\\.parse\\([^;\\n]*\\) as\\b",
       "|\\bapi\\.(get|post|put|patch|delete)\\(",
       "|\\.json\\(\\)\\) as\\b",
+      "|\\b(call|ask|page)\\(([^()]|\\([^()]*\\))*\\)\\)? as\\b",
     ),
     why: "calls the API or types an answer by hand; call the endpoint by its key",
   },
@@ -257,7 +258,7 @@ const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; wh
 ];
 /** JSON that is no answer of the API, and the code that sends requests and reads answers. */
 const otherJson =
-  /^packages\/(client\/src\/(http\/|payload\/json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed|session)\.ts)/;
+  /^packages\/(client\/src\/(http\/|api-calls|payload\/json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed|session)\.ts)/;
 
 /** A field of the API is declared in packages/protocol/src/api, and nowhere else. */
 export const wireFields: Rule = ({ path, text }) => {

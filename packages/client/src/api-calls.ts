@@ -7,6 +7,7 @@ import {
   type ReplyOf,
   requestOf,
 } from "@codeq/protocol";
+import { CodeqError } from "./codeq-error.ts";
 
 /** Sends the request of an endpoint, and gives its answer; a refusal is thrown. */
 export type AskApi = (request: ApiRequest, key: Key) => Promise<unknown>;
@@ -17,6 +18,24 @@ export async function call<K extends Key>(
   ...given: Giving<K>
 ): Promise<ReplyOf<K>> {
   return (await ask(requestOf(key, ...given), key)) as ReplyOf<K>;
+}
+
+/** Of several answers, those that have a field of this name; a map has none. */
+type With<A, F> = A extends unknown
+  ? string extends keyof A
+    ? never
+    : F extends keyof A
+      ? A
+      : never
+  : never;
+
+/** Of an endpoint with several answers, the one that has this field. */
+export function answerWith<A extends object, const F extends string>(
+  field: F,
+  answer: A,
+): With<A, F> {
+  if (field in answer) return answer as unknown as With<A, F>;
+  throw new CodeqError("not_codeq", `the answer has no ${field}`);
 }
 
 type Query = Readonly<Record<string, string | number | undefined>>;

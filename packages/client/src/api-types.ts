@@ -708,6 +708,13 @@ export interface RunEvent {
   readonly waitsForKey?: true | undefined;
 }
 
+/** The result of a task. */
+export interface RunResult extends AdminResult {
+  readonly event: "result";
+  /** The result is longer than 64 KiB; `run.result()` gives it. */
+  readonly resultOmitted?: true | undefined;
+}
+
 /** Something that happened to a schedule. */
 export interface ScheduleEvent {
   readonly event: "schedule_skipped" | "schedule_paused" | "schedule_resumed";

@@ -23,7 +23,7 @@ interface FeedSteps {
   readonly heard: (event: FeedEvent) => void;
   /** Called with the number of events that the reader was too slow for. */
   readonly missed: (count: number) => void;
-  /** Something to say about the server. */
+  /** Called with a message about the server. */
   readonly note: (line: string) => void;
 }
 
@@ -69,11 +69,10 @@ async function readOnce(api: ApiClient, steps: FeedSteps, server: Server): Promi
 }
 
 function take({ name, value }: ServerSentEvent, steps: FeedSteps): void {
-  if (name === "") return;
-  const event = value as FeedEvent & { readonly count: number; readonly code: string };
-  if (name === "missed") steps.missed(event.count);
-  else if (name !== "end") steps.heard(event);
-  else steps.note(event.code === "shutting_down" ? "the server is stopping" : (event.reason ?? ""));
+  if (name === "missed") steps.missed(value.count);
+  else if (name === "end")
+    steps.note(value.code === "shutting_down" ? "the server is stopping" : value.reason);
+  else if (name !== "" && name !== "task" && name !== "result") steps.heard(value);
 }
 
 type Paint = (style: Style) => (text: string) => string;

@@ -44,11 +44,11 @@ export function openTransports(options: TransportsOptions, runtime: Runtime): Tr
   const { streams } = options;
   if (streams !== undefined) checkAddress(streams);
   const { clock } = runtime;
-  const places = urls.map((url) => {
+  const known = urls.map((url) => {
     const fetch = runtime.fetch ?? httpsFetch(url, tls);
     return { url, api: new HttpApi({ url, servers: urls, clock, fetch }) };
   });
-  const servers = new Failover<ServerPlace>(places, failureOf);
+  const servers = new Failover<KnownServer>(known, failureOf);
   const shared = { servers, tls, transport, streams, runtime };
   const producer = new Transport({
     ...shared,
@@ -75,14 +75,14 @@ export function openTransports(options: TransportsOptions, runtime: Runtime): Tr
   };
 }
 
-interface ServerPlace {
+interface KnownServer {
   readonly url: URL;
   readonly api: HttpApi;
 }
 
 interface TransportParts<Event, Reply> {
   readonly kind: "producer" | "worker";
-  readonly servers: Failover<ServerPlace>;
+  readonly servers: Failover<KnownServer>;
   readonly tls: TlsOptions;
   readonly transport: "auto" | "streams" | "http";
   readonly streams: string | undefined;
@@ -134,7 +134,7 @@ class Transport<Event, Reply extends HelloReply> {
   }
 
   async #openAt(
-    server: ServerPlace,
+    server: KnownServer,
     options: OpenOptions,
     listener: SessionListener<Reply>,
   ): Promise<Session<Event>> {
@@ -188,7 +188,7 @@ class Transport<Event, Reply extends HelloReply> {
   }
 
   /** Undefined when the server has no streams. */
-  async #target({ api, url }: ServerPlace): Promise<Target | undefined> {
+  async #target({ api, url }: KnownServer): Promise<Target | undefined> {
     const { streams, kind } = this.#parts;
     if (streams !== undefined) return { address: streams, instance: undefined };
     const health = await healthOf(api);
@@ -199,15 +199,10 @@ class Transport<Event, Reply extends HelloReply> {
   }
 }
 
-interface Health {
-  readonly instance?: string;
-  readonly streams?: { readonly worker?: number; readonly producer?: number };
-}
-
 /** Undefined when something in between does not let the page through. */
-async function healthOf(api: HttpApi): Promise<Health | undefined> {
+async function healthOf(api: HttpApi): ReturnType<HttpApi["health"]> {
   try {
-    return (await api.page("/healthz", new AbortController().signal)) as Health | undefined;
+    return await api.health();
   } catch (error) {
     if (error instanceof CodeqError && !error.retryable) return undefined;
     throw error;

@@ -1,5 +1,6 @@
 /** Requests to the HTTP API of a server. Refusals and faults are thrown with their code. */
-import type { errors } from "@codeq/protocol";
+import type { errors, WireOf } from "@codeq/protocol";
+import type { Health } from "@codeq/protocol/api";
 import { CodeqError, type ErrorCode } from "../codeq-error.ts";
 import type { Failure } from "../connection/failover.ts";
 import {
@@ -83,9 +84,11 @@ export class HttpApi {
     }
   }
 
-  /** A page that needs no token, such as `/healthz`. */
-  page(path: string, signal: AbortSignal): Promise<unknown> {
-    return this.#ask({ path, signal, bytesMax: pageBytesMax });
+  /** The page for probes, which needs no token. Other programs that answer have other pages. */
+  async health(): Promise<Partial<WireOf<typeof Health>> | undefined> {
+    const { signal } = new AbortController();
+    const page = await this.#ask({ path: "/healthz", signal, bytesMax: pageBytesMax });
+    return page as Partial<WireOf<typeof Health>> | undefined;
   }
 
   async #ask(request: CoreRequest): Promise<unknown> {

@@ -3,7 +3,9 @@
  * built on this: it has the deadlines, and whether a failed request may have been carried out. Nothing of Node.
  */
 
-import { isUnknownIssuer } from "@codeq/protocol";
+import { isUnknownIssuer, type WireOf } from "@codeq/protocol";
+import type { FeedEnd, FeedGap } from "@codeq/protocol/api";
+import type { RunEvent, RunResult, RunStatus, ScheduleEvent } from "../api-types.ts";
 import type { Clock } from "../clock.ts";
 import { messageOf } from "../codeq-error.ts";
 
@@ -53,7 +55,7 @@ const neverSent = new Set([
   "EHOSTUNREACH",
   "ENETUNREACH",
 ]);
-/** Something is there, and does not speak what was expected. */
+/** Errors of a server that does not speak the expected protocol. */
 const otherLanguage = new Set(["UND_ERR_SOCKET", "HTTPParserError"]);
 
 /** No answer came. */
@@ -274,11 +276,15 @@ function reasonOf(code: string, error: unknown): string {
 /** The answer is nothing that a codeQ server sends: too long, or not what was asked for. */
 export class ForeignAnswerError extends Error {}
 
-export interface ServerSentEvent {
-  /** Empty for a sign of life. */
-  readonly name: string;
-  readonly value: unknown;
-}
+/** The events of a feed by their names; a sign of life has none. */
+export type ServerSentEvent =
+  | { readonly name: ""; readonly value: undefined }
+  | { readonly name: "end"; readonly value: WireOf<typeof FeedEnd> }
+  | { readonly name: "missed"; readonly value: WireOf<typeof FeedGap> }
+  | { readonly name: "task"; readonly value: RunStatus }
+  | { readonly name: "result"; readonly value: RunResult }
+  | { readonly name: RunEvent["event"]; readonly value: RunEvent }
+  | { readonly name: ScheduleEvent["event"]; readonly value: ScheduleEvent };
 
 /** Several times what a server holds for a reader. */
 const eventCharsMax = 1024 * 1024;
@@ -303,7 +309,7 @@ function eventOf(block: string): ServerSentEvent {
   const data = /^data: (.*)$/m.exec(block)?.[1];
   if (name === undefined || data === undefined) return { name: "", value: undefined };
   try {
-    return { name, value: JSON.parse(data) };
+    return { name, value: JSON.parse(data) } as ServerSentEvent;
   } catch (cause) {
     throw new ForeignAnswerError("an event is not JSON", { cause });
   }

@@ -18,14 +18,14 @@ async function read(...events: readonly ServerSentEvent[]) {
   return { names, code };
 }
 
-const task = (status: string): ServerSentEvent => ({ name: "task", value: { id: "t1", status } });
-const told = (event: string): ServerSentEvent => ({ name: event, value: { event } });
-const end = (code: string): ServerSentEvent => {
-  return { name: "end", value: { event: "end", code, reason: "the reason" } };
-};
+const sent = (name: string, value: object): ServerSentEvent => ({ name, value }) as ServerSentEvent;
+const task = (status: string): ServerSentEvent => sent("task", { id: "t1", status });
+const told = (event: string): ServerSentEvent => sent(event, { event, taskId: "t1" });
+const end = (code: string): ServerSentEvent => sent("end", { code, reason: "the reason" });
+const life: ServerSentEvent = { name: "", value: undefined };
 
 test("what happens to a task is told up to its result", async () => {
-  const events = [{ name: "", value: undefined }, task("PENDING"), told("missed"), told("claimed")];
+  const events = [life, task("PENDING"), told("missed"), told("claimed")];
   assert.deepEqual(await read(...events, told("completed"), told("result")), {
     names: ["task", "claimed", "completed", "result"],
     code: "",

@@ -1,21 +1,7 @@
 /** What happens to a task, read from the server's feed. */
-import type { Artifact, RunEvent, RunStatus } from "../api-types.ts";
+import type { RunEvent, RunResult, RunStatus } from "../api-types.ts";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
 import type { ServerSentEvent } from "../http/http-core.ts";
-
-/** The result of a task. */
-export interface RunResult {
-  readonly event: "result";
-  readonly taskId: string;
-  readonly status: "COMPLETED" | "FAILED";
-  /** What the handler returned, as its worker sent it; left out when it is empty. */
-  readonly result?: unknown;
-  /** The result is longer than 64 KiB; `run.result()` gives it. */
-  readonly resultOmitted?: true;
-  readonly error?: string;
-  readonly artifacts?: readonly Artifact[];
-  readonly completedAt: string;
-}
 
 /** The first update is the task as it is at the beginning of the watch, the last one is its result. */
 export type TaskUpdate =
@@ -30,24 +16,19 @@ export async function* updatesIn(
 ): AsyncGenerator<TaskUpdate> {
   let hasEnded = false;
   for await (const { name, value } of events) {
-    if (name === "end") throw endOf(taskId, value as { code: string; reason: string });
+    if (name === "end") throw endOf(taskId, value);
     if (name === "" || name === "missed") continue;
-    const update =
-      name === "task" ? { event: "task" as const, task: value as RunStatus } : (value as RunEvent);
-    hasEnded ||= isEnd(update);
-    yield update;
+    if (name === "task") yield { event: "task", task: value };
+    else if ("taskId" in value) yield value;
+    hasEnded ||= "status" in value ? endStates.has(value.status) : endNames.has(value.event);
   }
   if (hasEnded) return;
   const text = `the server ended the events of task ${taskId} before the task has ended; ask for them again`;
   throw new CodeqError("unavailable", text, { taskId });
 }
 
-function isEnd(update: TaskUpdate): boolean {
-  if (update.event === "task") return endStates.has(update.task.status);
-  return update.event === "completed" || update.event === "failed";
-}
-
 const endStates: ReadonlySet<string> = new Set(["COMPLETED", "FAILED"]);
+const endNames: ReadonlySet<string> = new Set(["completed", "failed"]);
 
 function endOf(taskId: string, { code, reason }: { code: string; reason: string }): CodeqError {
   const text = `the server ended the events of task ${taskId}: ${reason}`;

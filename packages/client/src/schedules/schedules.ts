@@ -1,5 +1,5 @@
 /** Tasks that come back: `client.schedules`. */
-import { type AskApi, call, pages } from "../api-calls.ts";
+import { type AskApi, answerWith, call, pages } from "../api-calls.ts";
 import type {
   BulkJob,
   PlannedRun,
@@ -183,7 +183,7 @@ export class Schedules {
   /** Starts a bulk job that creates tasks for nominal instants of the past that have none. */
   async backfill(id: string, options: BackfillOptions): Promise<BulkJob> {
     const given = { params: { id }, body: spanOf(options) };
-    return (await call(this.#api, "POST /admin/schedules/:id/backfill", given)) as BulkJob;
+    return answerWith("state", await call(this.#api, "POST /admin/schedules/:id/backfill", given));
   }
 
   /** How many tasks such a backfill would create. */

@@ -52,6 +52,7 @@ import {
   InspectedTask,
   ListedTask,
   Result,
+  ResultEvent,
   TaskAttempt,
   TaskHistory,
   TaskReplay,
@@ -101,7 +102,13 @@ export { AuditRecord } from "./access/audit.ts";
 export { Session, SignedOut } from "./access/sessions.ts";
 export { BulkOutcome } from "./failures/dead-letters.ts";
 export { Job } from "./failures/jobs.ts";
-export { EventSummary, ScheduleEvent, TaskEvent } from "./notifications/events.ts";
+export {
+  EventSummary,
+  type FeedEnd,
+  type FeedGap,
+  ScheduleEvent,
+  TaskEvent,
+} from "./notifications/events.ts";
 export { RenewBody, SubscribeBody, Subscription } from "./notifications/subscriptions.ts";
 export {
   Deliveries,
@@ -205,6 +212,7 @@ export const client = {
   RepairOptions: RepairBody,
   RepairedLog,
   RunEvent: TaskEvent,
+  RunResult: ResultEvent,
   ScheduleEvent,
   TaskExplanation,
   WorkerExplanation,

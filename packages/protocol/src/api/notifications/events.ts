@@ -1,5 +1,5 @@
 /** Event feeds: what happens to tasks, as server-sent events. The answers are streams, which are written by hand. */
-import { endpoints, invalidArgument } from "../../contract/endpoint.ts";
+import { endpoints, errorCode, invalidArgument } from "../../contract/endpoint.ts";
 import {
   count,
   decimal,
@@ -97,6 +97,12 @@ export const EventSummary = object({
   queues: mapOf(mapOf(count()), "How many events of each name there were, by queue."),
   others: count("Events of further queues.", optional),
 });
+
+/** Sent in place of events that the reader was too slow for. */
+export const FeedGap = object({ event: only("missed"), count: count() });
+
+/** The last event of a feed that the server ends. */
+export const FeedEnd = object({ event: only("end"), code: errorCode, reason: text() });
 
 const PublicToken = object(
   {

@@ -181,6 +181,19 @@ const resultFields = {
   completedAt: instant(),
 };
 export const Result = object(resultFields, { name: "Result", about: "How a task ended." });
+/** The last event in the feed of a task. */
+export const ResultEvent = object(
+  {
+    event: only("result"),
+    ...resultFields,
+    resultOmitted: only(
+      true,
+      "The result is longer than 64 KiB; `run.result()` gives it.",
+      isOptional,
+    ),
+  },
+  { about: "The result of a task." },
+);
 export const SubmittedResult = object(
   {
     ...resultFields,

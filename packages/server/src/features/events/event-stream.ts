@@ -7,7 +7,8 @@
  *   ended       the last event says why; the connection of a reader that does not read it is closed
  */
 import { Readable } from "node:stream";
-import { type ErrorCode, errors } from "@codeq/protocol";
+import { type ErrorCode, errors, type WireOf } from "@codeq/protocol";
+import type { FeedEnd, FeedGap } from "@codeq/protocol/api";
 import type { JsonCodec } from "../../edge/http/json-codec.ts";
 import type { FeedEvent } from "../../telemetry/feed.ts";
 import type { OpenFeed } from "./watch-events.ts";
@@ -118,7 +119,8 @@ export class EventStream extends Readable {
   #end(code: ErrorCode): void {
     this.#holdMissed();
     const reason = errors[code].text;
-    this.#hold(eventText("end", JSON.stringify({ event: "end", code, reason })));
+    const last: WireOf<typeof FeedEnd> = { event: "end", code, reason };
+    this.#hold(eventText("end", JSON.stringify(last)));
     this.#isOver = true;
     this.#send();
     setImmediate(() => {
@@ -128,7 +130,8 @@ export class EventStream extends Readable {
 
   #holdMissed(): void {
     if (this.#missed === 0) return;
-    this.#hold(eventText("missed", JSON.stringify({ event: "missed", count: this.#missed })));
+    const gap: WireOf<typeof FeedGap> = { event: "missed", count: this.#missed };
+    this.#hold(eventText("missed", JSON.stringify(gap)));
     this.#missed = 0;
   }
 
