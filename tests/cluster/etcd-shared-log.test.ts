@@ -140,7 +140,7 @@ test("a small etcd reports that it is full, and takes more when it was trimmed",
   await log.trim(slot);
   // etcd counts pages as free only when it writes again.
   for (; ; await beat()) {
-    const { freeBytes, bytesMax } = await log.room();
+    const { freeBytes, bytesMax } = await log.space();
     if (freeBytes > bytesMax / 2) break;
     await new Promise<void>((resolve) => void clock.after(20, resolve));
   }

@@ -49,7 +49,7 @@ const clientLibrary = /^packages\/client\/src\//;
 const packages = /^packages\/[^/]+\/src\//;
 /** Folders whose comments have neither; add a folder here when its comments are plain. */
 const plainFolders =
-  /^packages\/(?:cli|client|console|engine|protocol|queue|server|simulated)\/src\//;
+  /^packages\/(?:cli|client|console|engine|nest|outbox|protocol|queue|server|simulated)\/src\//;
 
 export const plainWords: Rule = ({ path, text }) => {
   const comments = plainFolders.test(path) && !isTest(path) ? commentsOf(text) : "";

@@ -12,7 +12,7 @@ import {
 import { connection, everywhere, serverFlagRows } from "./shared-options.ts";
 import { cliVersion } from "./version.ts";
 
-/** About one command, the commands that begin with a word, or all of them. */
+/** The help for one command, for the commands that begin with a word, or for all of them. */
 export function helpFor(
   about: CommandRow | string | undefined,
   rows: readonly CommandRow[],

@@ -73,7 +73,7 @@ export class Options {
     return ms === undefined ? undefined : Math.ceil(ms / 1000);
   }
 
-  /** As it was written, so that the server gets all of its digits. */
+  /** The text as it was written, so that the server gets all of its digits. */
   instant(name: string): string | undefined {
     const text = this.text(name);
     if (text === undefined || isInstant(text)) return text;

@@ -176,7 +176,7 @@ export function isJson(text: string): boolean {
     JSON.parse(text);
     return true;
   } catch {
-    // That is the answer.
+    // The text is not JSON.
     return false;
   }
 }

@@ -18,7 +18,7 @@ interface Entry {
   answer: Answer<unknown>;
   askedMs: number;
   isAsking: boolean;
-  /** Something changed after the request was sent. */
+  /** The data changed after the request was sent. */
   isOutdated: boolean;
   everyMs: number;
   follows: Follows | undefined;

@@ -126,8 +126,8 @@ describe("writing and reading back", () => {
     const { slab } = setup();
     for (let length = 0; length < 200; length += 1) {
       // The memory is dirty from whoever used it before.
-      const room = slab.room(4096);
-      room.buffer.fill(0xee, room.start);
+      const free = slab.free(4096);
+      free.buffer.fill(0xee, free.start);
       const writer = new GroupWriter(slab);
       writer.add(put("k", "x".repeat(length)));
       const frame = writer.finish();
@@ -216,7 +216,7 @@ describe("rows", () => {
     const writer = new GroupWriter(new Slab());
     assert.throws(() => writer.addRow("i".repeat(256), added(low), things));
     writer.addRow("i".repeat(255), added(low), things);
-    const greedy = { ...things, roomOf: () => 5 };
+    const greedy = { ...things, bytesMaxOf: () => 5 };
     assert.throws(() => bodyWith([added(low)], greedy), { code: "ERR_ASSERTION" });
   });
 

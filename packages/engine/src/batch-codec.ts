@@ -56,8 +56,8 @@ export class Slab {
   #buffer: Buffer = Buffer.alloc(0);
   #offset = 0;
 
-  /** Room for `bytes`, behind what is taken; continues in new memory when it does not fit. */
-  room(bytes: number): { readonly buffer: Buffer; readonly start: number } {
+  /** Free memory for `bytes`, behind what is taken; continues in new memory when it does not fit. */
+  free(bytes: number): { readonly buffer: Buffer; readonly start: number } {
     if (this.#offset + bytes > this.#buffer.length) {
       this.#buffer = Buffer.allocUnsafeSlow(Math.max(slabBytes, bytes * 2));
       this.#offset = 0;
@@ -72,7 +72,7 @@ export class Slab {
 }
 
 const slabBytes = 1024 * 1024;
-const firstRoomBytes = 4096;
+const firstFrameBytes = 4096;
 
 /** Where a value lies. The bytes stay as they are; a view of them is only made when it is needed. */
 export interface Span {
@@ -103,7 +103,7 @@ export class GroupWriter {
 
   constructor(slab: Slab) {
     this.#slab = slab;
-    const { buffer, start } = slab.room(firstRoomBytes);
+    const { buffer, start } = slab.free(firstFrameBytes);
     this.#buffer = buffer as TextBuffer;
     this.#start = start;
     this.#offset = start + headerBytes + 1;
@@ -155,8 +155,8 @@ export class GroupWriter {
     const idBytes = id.length;
     check(idBytes <= idBytesMax, "an id fits its length field");
     check(before !== undefined || after !== undefined, "a change has a row before or after it");
-    const room = after === undefined ? 0 : codec.roomOf(after, before);
-    this.#reserve(6 + idBytes + room);
+    const bytesMax = after === undefined ? 0 : codec.bytesMaxOf(after, before);
+    this.#reserve(6 + idBytes + bytesMax);
     const buffer = this.#buffer;
     const at = this.#offset;
     buffer[at + 1] = idBytes;
@@ -171,7 +171,7 @@ export class GroupWriter {
     buffer.latin1Write(id, at + 6, idBytes);
     const start = at + 6 + idBytes;
     const end = codec.write(buffer, start, after, before);
-    check(end >= start && end <= start + room, "a row takes no more room than was asked for");
+    check(end >= start && end <= start + bytesMax, "a row takes no more bytes than its codec says");
     writeLength(buffer, end - start, at + 2);
     this.#offset = end;
     this.#opCount += 1;
@@ -190,7 +190,7 @@ export class GroupWriter {
   #reserve(bytes: number): void {
     if (this.#offset + bytes + alignBytes <= this.#buffer.length) return;
     const used = this.#offset - this.#start;
-    const { buffer, start } = this.#slab.room(used + bytes + alignBytes);
+    const { buffer, start } = this.#slab.free(used + bytes + alignBytes);
     this.#buffer.copy(buffer, start, this.#start, this.#offset);
     this.#buffer = buffer as TextBuffer;
     this.#start = start;

@@ -33,7 +33,7 @@ const waitingBytesMax = 64 * 1024 * 1024;
 const heldLogBytesMax = 1024 * 1024 * 1024;
 const noOps: readonly Op[] = [];
 /** A kv that met a full disk is retried when there is this much more room than at the last try. */
-const kvRoomBytes = 4 * 1024 * 1024;
+const kvSpaceBytes = 4 * 1024 * 1024;
 
 export class Engine implements AsyncDisposable {
   /** Called when a group takes no more batches; the ops that it returns become durable with the group. */
@@ -64,7 +64,7 @@ export class Engine implements AsyncDisposable {
   #kvTriedBytes = 0;
   /** Memory holds refused batches that could not be undone; none of it may reach the kv any more. */
   #isAhead = false;
-  /** Something was deleted since the disk had too little room, and its room was not reclaimed yet. */
+  /** Data was deleted since the disk had too little space, and its space was not reclaimed yet. */
   #hasFreed = false;
   /** The next incremental backup needs the log from here on. */
   #heldFrom = Number.POSITIVE_INFINITY;
@@ -538,7 +538,7 @@ export class Engine implements AsyncDisposable {
   /** Lets tasks end and be deleted, which frees room, before there is as much room as configured. */
   #tryKv(freeBytes: number): void {
     const isBusy = this.#kvRecovery !== undefined || this.#rollingBack !== undefined;
-    if (isBusy || freeBytes < this.#kvTriedBytes + kvRoomBytes) return;
+    if (isBusy || freeBytes < this.#kvTriedBytes + kvSpaceBytes) return;
     this.#kvTriedBytes = freeBytes;
     this.#recoverKv().catch((error: unknown) => this.#fail(error as FaultError));
   }

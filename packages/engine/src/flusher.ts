@@ -142,7 +142,7 @@ class SealedWrites {
   }
 
   row(key: string, row: Row, codec: RowCodec): void {
-    const scratch = this.#roomFor(codec.roomOf(row, undefined));
+    const scratch = this.#scratchOf(codec.bytesMaxOf(row, undefined));
     const end = codec.write(scratch, 0, row, undefined);
     this.batch.put(key, scratch.subarray(0, seal(key, scratch, end)));
   }
@@ -152,12 +152,12 @@ class SealedWrites {
       this.batch.del(key);
       return;
     }
-    const scratch = this.#roomFor(value.length);
+    const scratch = this.#scratchOf(value.length);
     value.copy(scratch);
     this.batch.put(key, scratch.subarray(0, seal(key, scratch, value.length)));
   }
 
-  #roomFor(bytes: number): Buffer {
+  #scratchOf(bytes: number): Buffer {
     const needed = bytes + checksumBytes;
     if (needed > this.#scratch.length) this.#scratch = Buffer.allocUnsafeSlow(needed * 2);
     return this.#scratch;

@@ -37,7 +37,7 @@ export interface GroupCommitOptions {
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #waiting: Group[] = [];
-  /** Given to the log, oldest first; it answers in that order. */
+  /** Groups that the log has, oldest first; it answers in that order. */
   readonly #appending: Group[] = [];
   #slab: Slab = new Slab();
   #deferred = false;

@@ -18,7 +18,7 @@ export interface RowCodec {
   /** ASCII, at most 255 characters. */
   idOf(row: Row): string;
   /** At least as many bytes as `write` takes. */
-  roomOf(after: Row, before: Row | undefined): number;
+  bytesMaxOf(after: Row, before: Row | undefined): number;
   /**
    * Writes how `after` differs from `before`, or all of it when there was nothing before; returns
    * where it ends.
@@ -60,7 +60,7 @@ export interface RowChange {
 
 /** The record of a row in the kv, in memory of its own. */
 export function recordOf(row: Row, codec: RowCodec): Buffer {
-  const buffer = Buffer.allocUnsafe(codec.roomOf(row, undefined));
+  const buffer = Buffer.allocUnsafe(codec.bytesMaxOf(row, undefined));
   return buffer.subarray(0, codec.write(buffer, 0, row, undefined));
 }
 

@@ -3,7 +3,7 @@ import type { EngineOptions } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
 import type { Timers } from "./timers.ts";
 
-type MakeRoom = (freeBytes: number) => void;
+type FreeSpace = (freeBytes: number) => void;
 
 const againMs = 500;
 const checkBytes = 8 * 1024 * 1024;
@@ -39,21 +39,21 @@ export class SpaceWatch {
 
   /**
    * Checks until there is room and `isReady` is true; then calls `end`, once. Each time there is too little room,
-   * it calls `makeRoom` with the free bytes.
+   * it calls `freeSpace` with the free bytes.
    */
-  wait(isReady: () => Promise<boolean>, end: () => void, makeRoom: MakeRoom): void {
+  wait(isReady: () => Promise<boolean>, end: () => void, freeSpace: FreeSpace): void {
     if (this.#isWaiting) return;
     this.#isWaiting = true;
-    this.#look(isReady, end, makeRoom);
+    this.#look(isReady, end, freeSpace);
   }
 
-  #look(isReady: () => Promise<boolean>, end: () => void, makeRoom: MakeRoom): void {
+  #look(isReady: () => Promise<boolean>, end: () => void, freeSpace: FreeSpace): void {
     this.#timers.after(againMs, async () => {
       const free = await this.#options.freeBytes();
-      const hasRoom = this.#shortageOf(free) === undefined;
-      if (!hasRoom) makeRoom(free);
-      if (!(hasRoom && (await isReady()))) {
-        this.#look(isReady, end, makeRoom);
+      const hasSpace = this.#shortageOf(free) === undefined;
+      if (!hasSpace) freeSpace(free);
+      if (!(hasSpace && (await isReady()))) {
+        this.#look(isReady, end, freeSpace);
         return;
       }
       this.#isWaiting = false;

@@ -9,7 +9,7 @@ import { decodeHeader } from "../src/log/record.ts";
 import {
   type Appending,
   type LogBounds,
-  type LogRoom,
+  type LogSpace,
   type SharedLog,
   sharedRecordTypes,
 } from "../src/log/replicated/shared-log.ts";
@@ -53,7 +53,7 @@ export class MemoryLogServer {
     return { first: this.#trimmed + 1, last: this.#trimmed + this.#records.length };
   }
 
-  get room(): LogRoom {
+  get space(): LogSpace {
     const { bytesMax } = this;
     return { freeBytes: Math.max(0, bytesMax - this.bytes), bytesMax };
   }
@@ -151,8 +151,8 @@ export class MemorySharedLog implements SharedLog {
     return this.#ask(() => this.#server.bounds);
   }
 
-  room(): Promise<LogRoom> {
-    return this.#ask(() => this.#server.room);
+  space(): Promise<LogSpace> {
+    return this.#ask(() => this.#server.space);
   }
 
   trim(slot: number): Promise<void> {

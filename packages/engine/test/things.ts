@@ -45,7 +45,7 @@ const has = { shelf: 1, note: 2, everything: 4 } as const;
 export const things: RowCodec = {
   prefix: "t/",
   idOf: (row) => (row as Thing).id,
-  roomOf: (after) => {
+  bytesMaxOf: (after) => {
     const { shelf, note } = after as Thing;
     return headBytes + sumBytes + 4 + (shelf.length + note.length) * 3;
   },

@@ -198,7 +198,7 @@ export class Relay implements AsyncDisposable {
     }
   }
 
-  /** Shared by relays; the one of the ordered mode has it alone. */
+  /** Relays share the lock; a relay of the ordered mode has it alone. */
   async #lock(database: Database): Promise<boolean> {
     const kind = this.#options.ordered === true ? "" : "_shared";
     while (!this.#isClosing) {

@@ -14,6 +14,7 @@ export {
   batchConditions,
   batchError,
   batchPhases,
+  callbackAtEnd,
   countMember,
   decideBatch,
   failedCallback,
@@ -23,7 +24,6 @@ export {
   newBatchState,
   partOf,
   releasedCallback,
-  toldCallback,
   waitsForReplay,
   withoutMember,
 } from "./batch/batch.ts";

@@ -46,7 +46,7 @@ export type Place =
 export interface Task {
   readonly id: TaskId;
   readonly tenantId: TenantId;
-  /** As the producer wrote it; queues compare it without case. */
+  /** The command as the producer wrote it; queues ignore the case of its letters. */
   readonly command: string;
   readonly priority: number;
   readonly webhook: string;

@@ -27,7 +27,7 @@ export interface SimDiskOptions {
   readonly random: () => number;
   /** How long an operation takes; its effect comes at the end. Default: a microtask. */
   readonly latency?: (operation: SimDiskOperation) => Promise<void>;
-  /** Room for all files together; a write that needs more fails with ENOSPC. */
+  /** The capacity for all files together; a write that needs more fails with ENOSPC. */
   readonly capacityBytes?: number;
 }
 

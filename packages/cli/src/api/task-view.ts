@@ -54,7 +54,7 @@ export function taskLines(task: Task, style: Style): string[] {
   ];
 }
 
-/** Instead of a text that only its keys can read. */
+/** Shown instead of a text that only its keys can read. */
 export function encryptedNote(json: string, id: string): string | undefined {
   const key = encryptedIn(json)?.key;
   if (key === undefined) return undefined;

@@ -10,7 +10,7 @@ import { existingDirectory } from "./check-data-directory.ts";
 import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
 
 const memoryMin = 512 * 1024 ** 2;
-/** Before the first commit of this project: a clock that says so has been reset. */
+/** A time before the first commit of this project: a clock that shows it has been reset. */
 const plausibleMs = Date.UTC(2025, 0, 1);
 
 export function checkVersions(): Finding {

@@ -8,7 +8,7 @@ import { basename, resolve } from "node:path";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 
-/** More than a worker takes that cannot reach the server. */
+/** Longer than a worker takes to stop that cannot reach the server. */
 const stopMsMax = 20_000;
 
 export class DevWorker {

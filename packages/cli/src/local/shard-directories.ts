@@ -24,7 +24,7 @@ export function storesIn(directory: string): StoreDirectory[] {
   return [{ shard: "control", directory }, ...folders];
 }
 
-/** As it stands in front of what is said about it; empty for the only store. */
+/** The prefix of messages about the store; empty for the only store. */
 export function storeName({ shard }: StoreDirectory): string {
   if (shard === undefined) return "";
   return shard === "control" ? "control store" : `shard ${shard}`;

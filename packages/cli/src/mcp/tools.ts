@@ -30,7 +30,7 @@ interface ToolRow {
   readonly required?: readonly string[];
   /** What the body, or the query of an endpoint without one, always has. */
   readonly fixed?: Arguments;
-  /** Instead of an empty answer. */
+  /** Shown instead of an empty answer. */
   readonly none?: string;
 }
 

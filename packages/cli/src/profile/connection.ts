@@ -23,9 +23,9 @@ export interface Connection {
   /** All nodes of a cluster that were named. */
   readonly urls: readonly string[];
   readonly producerToken: Sourced<string> | undefined;
-  /** That of the producer when there is none of its own. */
+  /** The token of the producer when the worker has none of its own. */
   readonly workerToken: Sourced<string> | undefined;
-  /** Whose token that is. */
+  /** Whose token the worker uses. */
   readonly workerTokenOf: "worker" | "producer";
   readonly admin: boolean;
   readonly tls: Certificates;

@@ -91,7 +91,7 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
   const onStop = (): void => {
     if (worker.busy > 0) report({ event: "stopping", running: worker.busy });
     closing = worker.close({ grace: graceMs });
-    // Looked at below, when the worker has ended.
+    // Checked below, when the worker has ended.
     closing.catch(() => {});
   };
   stopped.addEventListener("abort", onStop);
@@ -158,7 +158,7 @@ class Runs {
     }
     if (end.as === "completed") return new JsonText(end.result);
     if (end.as === "failed") throw new Permanent(end.error || "failed");
-    // Not an error: the name of its class would become part of the reason.
+    // No error is thrown, because the name of its class would become part of the reason.
     return Promise.reject(end.reason);
   }
 

@@ -87,7 +87,7 @@ function start(
   child.on("close", (code, killedBy) => end(endOf({ code, killedBy, output, errors })));
 }
 
-/** Also reaches what the command has started itself. */
+/** The signal also reaches the processes that the command has started. */
 function signalAll(child: ChildProcess, signal: NodeJS.Signals): void {
   if (child.pid === undefined) return;
   try {
@@ -157,7 +157,7 @@ class Collected {
   }
 }
 
-/** As long as a command gets that is stopped with its worker. */
+/** A command that is stopped with its worker gets the same time. */
 const killAfterSeconds = 4;
 
 const script = `

@@ -44,7 +44,7 @@ export function tokenSource(token: string | (() => string | Promise<string>)): T
     if (typeof text !== "string" || text.trim() === "") {
       throw new CodeqError("invalid_option", "the token is empty; give the one of the server");
     }
-    // Not left to fetch, whose error would quote it.
+    // The token is checked here, because the error of fetch would quote it.
     if (!/\p{Cc}/u.test(text)) return text;
     const problem = "the token contains a line break or another control character";
     throw new CodeqError("invalid_option", `${problem}; give the token alone`);

@@ -231,7 +231,7 @@ function decodedText(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // Not encoded as it should be: better shown as it came than not at all.
+    // The text is not encoded as it should be, and is shown as it came.
     return text;
   }
 }

@@ -25,7 +25,7 @@ function isObject(text: string): boolean {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null && !Array.isArray(value);
   } catch {
-    // That is the answer.
+    // The text is not JSON.
     return false;
   }
 }

@@ -57,7 +57,7 @@ const sentBytesMax = 8 * 1024 * 1024;
 /** An event may have 4 MiB; a character may have three bytes. */
 const batchCharsMax = 1024 * 1024;
 const batchTasksMax = 1000;
-/** Beside the payload. */
+/** The bytes of a creation beside its payload. */
 const fieldsBytes = 512;
 
 export class Creations {

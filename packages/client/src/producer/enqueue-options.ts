@@ -81,7 +81,7 @@ const uniqueNames: OptionNames<UniqueOptions> = {
   ...{ key: true, while: true, on: true, for: true, maxWait: true },
 };
 
-/** Below what one message to the server may have. */
+/** Less than the limit of a message to the server. */
 const payloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 
 /** The JSON text of an input; throws when the schema of the task refuses it. */

@@ -20,7 +20,7 @@ interface ProducerParts {
   readonly runtime: Runtime;
   readonly openSession: OpenProducerSession;
   readonly token: TokenSource;
-  /** Something that no call is waiting for. */
+  /** Called for problems that no call waits for. */
   readonly onWarning: (error: CodeqError) => void;
 }
 
@@ -90,7 +90,7 @@ export class Producer {
     await this.#connection.close();
   }
 
-  /** As if the process ended: nothing more is sent, and nothing is answered. */
+  /** Behaves as if the process ended: nothing more is sent, and nothing is answered. */
   cut(): void {
     this.#isClosed = true;
     this.#connection.cut();

@@ -170,7 +170,7 @@ export class WakeUps implements WakeUp {
       try {
         if (isGone && !this.#isClosed) return await this.#subscribe();
       } catch {
-        // Below: the server may be there later.
+        // The renewal below tries again: the server may be there later.
       }
       if (this.#isClosed) return;
       const pauseMs = Math.max(this.#runtime.pauseMs(tries), 1000);

@@ -28,7 +28,7 @@ export interface Ack {
 /** The final answer of the server. */
 export interface Settlement {
   readonly outcome: Outcome;
-  /** Set when it did not accept it. */
+  /** Set when the server did not accept the message. */
   readonly refused: CodeqError | undefined;
   /** It was the last attempt: the task is a dead letter. */
   readonly isDead: boolean;
@@ -40,7 +40,7 @@ interface OutboxParts {
   readonly attempts: IdTable<Attempt>;
   readonly isOpen: () => boolean;
   readonly send: (event: worker.WorkerEvent) => boolean;
-  /** Something can be sent. */
+  /** Called when there is something to send. */
   readonly onWaiting: () => void;
   /** The server has what it needs to know. */
   readonly onSettled: (attempt: Attempt, settlement: Settlement) => void;

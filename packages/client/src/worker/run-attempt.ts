@@ -40,7 +40,7 @@ export interface AttemptEnd {
 const { logLinesMax: linesMax, progressCharsMax: noteCharsMax } = limits;
 const lineCharsMax = 500;
 const usedRule = `a whole number from 0 to ${limits.laneUnitsMax}`;
-/** Room for what is around a result in its message. */
+/** The bytes around a result in its message. */
 const outputBytesMax = eventBytesMax - 64 * 1024;
 
 export async function runAttempt(attempt: Attempt, parts: AttemptParts): Promise<AttemptEnd> {

@@ -78,7 +78,7 @@ export interface WorkerListeners {
  */
 export type Settled = "completed" | "failed" | "retry" | "dead_letter" | "handed_back";
 
-/** Something that works, but not well. */
+/** A problem that does not stop the worker. */
 export interface WorkerWarning {
   /** A blocked event loop, a handler that does not stop, or a fault that the server speaks of. */
   readonly code: "event_loop_lag" | "handler_stuck" | "server_error";

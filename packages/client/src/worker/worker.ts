@@ -171,7 +171,7 @@ export class TaskWorker implements Worker {
     return this.#turnover;
   }
 
-  /** As if the process ended: the server hears nothing more, and handlers are aborted. */
+  /** Behaves as if the process ended: nothing more is sent to the server, and handlers are aborted. */
   crash(): void {
     this.#abortAll(new CodeqError("lease_lost", "the worker crashed"));
     this.#stop();
@@ -451,7 +451,7 @@ interface ReadysParts {
 }
 
 const tasksPerReadyMax = 256;
-/** More than one, so that the next tasks are on their way while these are worked on. */
+/** There is more than one, so that the next tasks are on their way while these are worked on. */
 const readysMax = 8;
 
 /**

@@ -9,7 +9,7 @@ export interface NavEntry {
   /** Pressed after G. */
   readonly key?: string;
   readonly forOperators?: boolean;
-  /** Not for viewers. */
+  /** Hidden from viewers. */
   readonly forAdmins?: boolean;
 }
 

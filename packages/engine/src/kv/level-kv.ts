@@ -43,7 +43,7 @@ type Database = ClassicLevel<string, Buffer>;
 
 const mebibyte = 1024 * 1024;
 const asText = { valueEncoding: "utf8" } as const;
-/** Room for what LevelDB writes besides the table when it opens. */
+/** The bytes that LevelDB writes besides the table when it opens. */
 const openingBytes = mebibyte;
 /** Sorts after every key: a compaction of this range only turns memory into a table. */
 const noKey = "\u007f";
@@ -214,7 +214,7 @@ export class LevelKv implements Kv {
    * checked first, into a table; without room for the table the store would stay closed and could not even be read.
    */
   async recover(): Promise<void> {
-    this.#assertRoom();
+    this.#assertSpace();
     this.#isRecovering = true;
     this.#past = this.#levels();
     await this.#database.close();
@@ -228,7 +228,7 @@ export class LevelKv implements Kv {
     this.#isRecovering = false;
   }
 
-  #assertRoom(): void {
+  #assertSpace(): void {
     const logs = logNumbers(readdirSync(this.#directory)).map(logName);
     const sizes = logs.map((name) => statSync(join(this.#directory, name)).size);
     const needed = sizes.reduce((sum, size) => sum + size, openingBytes);
@@ -411,7 +411,7 @@ async function openDatabase(
     // New keys go to the ends of a few ranges. Small files keep the rest out of compactions: with
     // 64 MiB they rewrite almost twice as much, and larger files spare only open descriptors.
     maxFileSize: 4 * mebibyte,
-    // Not opened by the constructor, so that the error of `open` can be translated here.
+    // The constructor does not open the database, so that the error of `open` can be translated here.
     passive: false,
   } as ConstructorParameters<typeof ClassicLevel<string, Buffer>>[1]);
   try {

@@ -248,7 +248,7 @@ export class Appends {
     this.#state = "alone";
     try {
       await this.#wipe();
-      const segment = await this.#roomFor(flight.bytes);
+      const segment = await this.#segmentFor(flight.bytes);
       this.#place(flight, segment, segment.endBytes);
       this.#seal(flight, this.#chain);
       await fileOf(flight).write(imageOf(flight), flight.offset);
@@ -323,7 +323,7 @@ export class Appends {
   }
 
   /** The last segment, after making sure that `bytes` fit behind its end. */
-  async #roomFor(bytes: number): Promise<Segment> {
+  async #segmentFor(bytes: number): Promise<Segment> {
     const { segments, disk } = this.#parts;
     let segment = segments.at(-1);
     // A new segment whose opening failed still exists, and its name is taken.

@@ -5,7 +5,7 @@
  */
 import type { FaultError } from "../fault.ts";
 
-/** Room that the caller leaves at the front of a frame for the header. */
+/** Bytes that the caller leaves at the front of a frame for the header. */
 export const headerBytes = 64;
 /** Frames start at multiples of this, so a reader can look for records behind a damaged one. */
 export const alignBytes = 64;

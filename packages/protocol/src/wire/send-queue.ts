@@ -101,7 +101,7 @@ interface Chunk {
 
 export class SendQueue {
   readonly #options: SendQueueOptions;
-  /** Held from the first message of a turn until its end. */
+  /** Set from the first message of a turn until its end. */
   #writer: WireWriter | undefined;
   /** The `unsent` callbacks of the messages in the writer. */
   #unsent: (() => void)[] | undefined;

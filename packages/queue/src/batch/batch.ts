@@ -157,7 +157,7 @@ export function decideBatch(
 }
 
 /** The callback, which sees how the members ended. */
-export function toldCallback(task: Task, { succeeded, failed, cancelled }: BatchEnd): Task {
+export function callbackAtEnd(task: Task, { succeeded, failed, cancelled }: BatchEnd): Task {
   const ended = { succeeded, failed, cancelled };
   return { ...task, batch: task.batch && { ...task.batch, ended } };
 }
@@ -171,7 +171,7 @@ export function releasedCallback(
   const { extras } = task;
   const ttlMs = extras?.ttlMs ?? 0;
   return {
-    ...toldCallback(task, end),
+    ...callbackAtEnd(task, end),
     place: { in: "ready", seq: at.seq },
     updatedMs: at.nowMs,
     extras: extras && (ttlMs === 0 ? extras : { ...extras, startByMs: at.nowMs + ttlMs }),

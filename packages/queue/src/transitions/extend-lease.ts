@@ -83,7 +83,7 @@ export function withReport(
   };
 }
 
-/** As many of the last lines as there is room for. */
+/** As many of the last lines as fit. */
 function newest(lines: readonly LogLine[]): readonly LogLine[] {
   let chars = 0;
   let first = lines.length;

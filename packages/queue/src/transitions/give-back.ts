@@ -51,7 +51,7 @@ export interface Returned {
 }
 
 export interface NackRequest {
-  /** To the millisecond; zero or less leaves the delay to the policy. */
+  /** Precise to the millisecond; zero or less leaves the delay to the policy. */
   readonly delaySeconds: number;
   readonly reason: string;
   /** Where in the worker's code it failed, and its causes. */

@@ -311,7 +311,7 @@ export class ClusterNode implements AsyncDisposable {
     // No copy may read from files that are being closed.
     this.control.use(undefined);
     const stopped = [...this.#logs.values()].map((log) => log[Symbol.asyncDispose]());
-    // Otherwise the logs would only end after the copies.
+    // Without this, the logs would only end after the copies.
     this.#peers.giveUpCopies();
     await Promise.all(stopped);
     await this.control[Symbol.asyncDispose]();

@@ -40,7 +40,7 @@ export interface Credentials {
 
 /** A call as a transport has it. */
 export interface Caller extends Omit<Call, "admission"> {
-  /** Given when the call was let in already. */
+  /** Present when the rate limit has already let the call in. */
   readonly admission?: Admission | undefined;
   /** The operation that `authorize` let the identity call; scope and role are not looked at again. */
   readonly authorizedFor?: AnyOperation | undefined;

@@ -247,7 +247,7 @@ function secretOf({ config, randomBytes }: Pick<CoreParts, "config" | "randomByt
   return config.consoleSecret || config.clusterSecret || drawText(randomBytes, 32);
 }
 
-/** Who is signed in to the console, and how people sign in. */
+/** The sessions of the console, and how people sign in. */
 function openConsole(
   { config, clock, randomBytes, requestText: ask = requestText }: CoreParts,
   providers: Providers,

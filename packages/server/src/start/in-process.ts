@@ -55,7 +55,7 @@ export class InProcessServer implements AsyncDisposable {
   readonly #openHttp: () => Http;
   readonly #config: Config;
   readonly #endpoints: Endpoints;
-  /** Made when it is first asked. */
+  /** Created at the first request. */
   #http: Http | undefined;
 
   constructor(parts: {

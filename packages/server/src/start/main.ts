@@ -58,7 +58,7 @@ interface Given {
   readonly config: Config;
   /** Undefined without TLS. */
   readonly certificates: Certificates | undefined;
-  /** About what was made to fit this machine. */
+  /** Messages about settings that were adapted to this machine. */
   readonly advice: string | undefined;
 }
 

@@ -8,7 +8,7 @@ import { SimClock } from "@codeq/server/simulated";
 import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
 
-/** Beside the settings that the environment has. */
+/** Settings that apply beside those of the environment. */
 const ports = {
   HOST: "127.0.0.1",
   PORT: "0",

@@ -57,7 +57,7 @@ export async function enqueue(call: Call, wanted: Wanted): Promise<number | unde
 }
 
 const batchTasks = 500;
-/** Below the server's limit for a body, with room for what is around the payloads. */
+/** Less than the server's limit for a body, which leaves space for what is around the payloads. */
 const batchBytes = 2 * 1024 * 1024;
 const triesMax = 5;
 const retryMs = 500;

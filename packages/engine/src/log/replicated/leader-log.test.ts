@@ -279,7 +279,7 @@ describe("the log of a leader", () => {
 const noRows: RowCodec = {
   prefix: "rows/",
   idOf: () => "",
-  roomOf: () => 0,
+  bytesMaxOf: () => 0,
   write: () => 0,
   read: () => undefined,
   indexKeys: () => [],

@@ -262,7 +262,7 @@ export class LeaderLog implements Log {
   }): Promise<FaultError | undefined> {
     const { shard, clock } = this.#parts;
     const record = { ...what, shard, epoch: this.#epoch, writer: this.#writer };
-    // Not before the caller has returned.
+    // Runs after the caller has returned.
     await Promise.resolve();
     for (;;) {
       if (this.#fault !== undefined) return this.#fault;
@@ -424,17 +424,17 @@ export class LeaderLog implements Log {
     this.#beatMs = clock.monotonicMs();
     const timeMs = clock.nowMs();
     await this.#put({ type: sharedRecordTypes.heartbeat, timeMs, opCount: 0, body: beat });
-    if (this.#isFull) await this.#lookForRoom();
+    if (this.#isFull) await this.#lookForSpace();
   }
 
-  async #lookForRoom(): Promise<void> {
+  async #lookForSpace(): Promise<void> {
     try {
-      const { freeBytes, bytesMax } = await this.#parts.shared.room();
+      const { freeBytes, bytesMax } = await this.#parts.shared.space();
       if (freeBytes < bytesMax * freeShare) return;
       this.#isFull = false;
       this.#problem = undefined;
     } catch {
-      // Asked again with the next heartbeat.
+      // The request is repeated with the next heartbeat.
     }
   }
 

@@ -77,13 +77,13 @@ test("a second server with the same id is noticed, until it is gone", () => {
 
 test("the node with room is the one that is furthest, and has said so lately", () => {
   const { notes, hear, pass } = setup();
-  assert.equal(notes.nodeWithRoom(0), undefined);
+  assert.equal(notes.nodeWithSpace(0), undefined);
   hear("b", { slot: 40 });
   hear("c", { slot: 70 });
-  assert.equal(notes.nodeWithRoom(0), "c");
+  assert.equal(notes.nodeWithSpace(0), "c");
   hear("c", { slot: 80, isFull: true });
-  assert.equal(notes.nodeWithRoom(0), "b");
-  assert.equal(notes.nodeWithRoom(1_000_000), undefined, "not since then");
+  assert.equal(notes.nodeWithSpace(0), "b");
+  assert.equal(notes.nodeWithSpace(1_000_000), undefined, "not since then");
   pass(hourMs);
-  assert.equal(notes.nodeWithRoom(0), undefined);
+  assert.equal(notes.nodeWithSpace(0), undefined);
 });

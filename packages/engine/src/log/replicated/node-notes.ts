@@ -76,7 +76,7 @@ export class NodeNotes {
   }
 
   /** The most advanced other node that has reported since then that its disk has room. */
-  nodeWithRoom(sinceMs: number): string | undefined {
+  nodeWithSpace(sinceMs: number): string | undefined {
     const [first] = [...this.#roomy]
       .filter(([, heardMs]) => heardMs > sinceMs && this.#isNew(heardMs))
       .map(([node]) => ({ node, slot: this.#slots.get(node) ?? 0 }))

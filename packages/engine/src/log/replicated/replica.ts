@@ -552,7 +552,7 @@ export class Replica implements AsyncDisposable {
     this.#fullSinceMs = isFull ? (this.#fullSinceMs ?? this.#parts.clock.monotonicMs()) : undefined;
     // Earlier notes may be out of date: disks often fill up together.
     const roomy =
-      this.#fullSinceMs === undefined ? undefined : this.#notes.nodeWithRoom(this.#fullSinceMs);
+      this.#fullSinceMs === undefined ? undefined : this.#notes.nodeWithSpace(this.#fullSinceMs);
     if (roomy !== undefined) {
       this.handOff(roomy);
       return;

@@ -26,7 +26,7 @@ export interface SharedLog {
    */
   bounds(): Promise<LogBounds>;
   /** How many more bytes the log takes. */
-  room(): Promise<LogRoom>;
+  space(): Promise<LogSpace>;
   /** Removes the records below this slot; the last record stays in any case. */
   trim(slot: number): Promise<void>;
   /** Notifies the other nodes of new records, or sends them a short text. The notice may be lost. */
@@ -36,7 +36,7 @@ export interface SharedLog {
   close(): Promise<void>;
 }
 
-export interface LogRoom {
+export interface LogSpace {
   readonly freeBytes: number;
   /** The limit for all records together. */
   readonly bytesMax: number;

@@ -34,7 +34,7 @@ export interface EtcdTlsFiles {
   readonly caFile: string;
 }
 
-/** Room for the largest group of changes, a nearly full group with one more large task, and for its keys. */
+/** The largest group of changes (a nearly full group with one more large task) with its keys. */
 const requestBytesMax = 9 * 1024 * 1024;
 /** The newest entries are in memory; each may be as large as a group of changes. */
 const snapshotCount = 1000;

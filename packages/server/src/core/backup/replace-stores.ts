@@ -51,7 +51,7 @@ export interface Replacing<Result> {
   readonly replaced: readonly string[];
   /** The new folder that keeps what gave way; without it, that is deleted. */
   readonly before?: string;
-  /** Something was done that a crash does not undo. */
+  /** A step was done that a crash does not undo. */
   readonly onStep?: ((what: string) => void) | undefined;
 }
 

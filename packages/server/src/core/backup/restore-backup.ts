@@ -48,7 +48,7 @@ export async function restoreBackup(parts: {
       `${dataDir} is not empty; restore into a new directory, and start the server on it`,
     );
   }
-  // Before anything is written.
+  // Reads the whole backup before anything is written.
   await restoreAll(directory, undefined, atMs);
   await mkdir(dataDir, { recursive: true, mode: 0o750 });
   await using _ = await DataLock.take(dataDir);

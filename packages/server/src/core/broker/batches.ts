@@ -14,6 +14,7 @@ import {
   type BatchState,
   batchError,
   type Change,
+  callbackAtEnd,
   changeOf,
   countMember,
   decideBatch,
@@ -30,7 +31,6 @@ import {
   type Task,
   type TaskId,
   type TenantId,
-  toldCallback,
   waitsForReplay,
   withoutMember,
 } from "@codeq/queue";
@@ -462,7 +462,7 @@ export class Batches {
         // An operator runs the callback of a batch that failed or expired.
         const isForced = state.phase === "released" && entry.state.phase !== "released";
         if (isForced && change.after !== undefined) {
-          changes[at] = { ...change, after: toldCallback(change.after, state) };
+          changes[at] = { ...change, after: callbackAtEnd(change.after, state) };
         }
         entry.state = state;
         entries.set(nameOf(entry), entry);

@@ -123,7 +123,7 @@ export class Schedules {
   onReport: (report: ScheduleReport) => void = () => {};
   readonly #parts: SchedulesParts;
   readonly #tenants: Map<TenantId, Map<string, Entry>> = new Map();
-  /** Of each tenant, the tasks of its schedules that have not ended. */
+  /** By tenant, how many tasks of its schedules have not ended. */
   readonly #live: Map<TenantId, number> = new Map();
   #size = 0;
   readonly #due: IndexedHeap<Entry> = new IndexedHeap();
@@ -415,7 +415,7 @@ export class Schedules {
       this.#report(entry, did);
       return;
     }
-    const input = { nowMs, live: entry.live.size, room: this.#roomOf(entry) };
+    const input = { nowMs, live: entry.live.size, room: this.#creatableOf(entry) };
     const outcome = fire(this.#specOf(entry), entry.policy, entry.state, input);
     if (outcome.state.handledMs === entry.state.handledMs) {
       this.#plan(entry);
@@ -562,11 +562,11 @@ export class Schedules {
   #afterEnd(entry: Entry, state: ScheduleState): Fired | undefined {
     const nowMs = Math.floor(this.#parts.clock.nowMs());
     const { policy, live } = entry;
-    return afterEnd(policy, state, { nowMs, live: live.size, room: this.#roomOf(entry) });
+    return afterEnd(policy, state, { nowMs, live: live.size, room: this.#creatableOf(entry) });
   }
 
   /** How many tasks the schedules of the tenant may create now; those that have not ended are in memory. */
-  #roomOf(entry: Entry): number {
+  #creatableOf(entry: Entry): number {
     const left = limits.scheduledLiveMax - (this.#live.get(entry.tenantId) ?? 0);
     return Math.max(0, Math.min(left, this.#parts.roomFor(quotaOf(entry))));
   }

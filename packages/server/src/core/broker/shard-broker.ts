@@ -196,7 +196,7 @@ export class ShardBroker implements Broker {
   readonly results: ResultWaiters;
   readonly quotas: TenantQuotas;
   readonly reads: TaskReads;
-  /** Since the start, by what they came to. */
+  /** How many requests with a unique key there were since the start, by their outcome. */
   readonly uniqueRequests: Record<(typeof uniqueOutcomes)[number], number> = {
     created: 0,
     queued: 0,

@@ -39,7 +39,7 @@ export interface NoAnswer {
 
 export type Post = (message: Message) => Promise<Answer>;
 
-/** Until the connection stands, name lookup and TLS included. */
+/** The time until the connection is open, name lookup and TLS included. */
 const connectMs = 3000;
 const answerMs = 15_000;
 /** What is read of an answer before the connection is cut. */

@@ -57,7 +57,7 @@ export function decodeUnique(text: string): UniqueEntry | undefined {
   return { ...ids, untilMs: untilMs as number, hasEnded };
 }
 
-/** As a producer wrote it. */
+/** A unique key as a producer wrote it. */
 export interface UniqueInput {
   readonly key?: string | undefined;
   readonly while?: string | undefined;

@@ -298,21 +298,21 @@ export class MessageWriter {
     return this.#at;
   }
 
-  put<Value>({ room, write }: Codec<Value>, value: Value): void {
-    this.#reserve(room(value));
+  put<Value>({ bytesMax, write }: Codec<Value>, value: Value): void {
+    this.#reserve(bytesMax(value));
     this.#at = write(this.#buffer, this.#at, value);
   }
 
   /** A message with the number of its call. */
   send<Value>(message: Message<Value>, call: number, value: Value): void {
-    this.#reserve(1 + number.room(call) + message.room(value));
+    this.#reserve(1 + number.bytesMax(call) + message.bytesMax(value));
     this.#buffer[this.#at] = message.kind;
     const at = number.write(this.#buffer, this.#at + 1, call);
     this.#at = message.write(this.#buffer, at, value);
   }
 
   note<Value>(message: Message<Value>, value: Value): void {
-    this.#reserve(1 + message.room(value));
+    this.#reserve(1 + message.bytesMax(value));
     this.#buffer[this.#at] = message.kind;
     this.#at = message.write(this.#buffer, this.#at + 1, value);
   }

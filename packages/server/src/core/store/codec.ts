@@ -15,7 +15,7 @@ import {
 
 export interface Codec<Value> {
   /** At least as many bytes as `write` takes. */
-  readonly room: (value: Value) => number;
+  readonly bytesMax: (value: Value) => number;
   /** Returns where the value ends. */
   readonly write: (buffer: Buffer, at: number, value: Value) => number;
   readonly read: (from: ByteReader) => Value;
@@ -29,21 +29,21 @@ type Fields<Value> = {
 };
 
 export const text: Codec<string> = {
-  room: (value) => textExtraBytes + value.length * unitBytesMax,
+  bytesMax: (value) => textExtraBytes + value.length * unitBytesMax,
   write: writeText,
   read: (from) => from.text(),
 };
 
 /** A whole number that is not negative. */
 export const number: Codec<number> = {
-  room: () => numberBytesMax,
+  bytesMax: () => numberBytesMax,
   write: writeNumber,
   read: (from) => from.number(),
 };
 
 /** Any number. */
 export const double: Codec<number> = {
-  room: () => 8,
+  bytesMax: () => 8,
   write: (buffer, at, value) => buffer.writeDoubleLE(value, at),
   read: (from) => from.double(),
 };
@@ -52,7 +52,7 @@ export const flag: Codec<boolean> = oneOf([false, true]);
 
 /** No bytes. */
 export const nothing: Codec<undefined> = {
-  room: () => 0,
+  bytesMax: () => 0,
   write: (_, at) => at,
   read: () => undefined,
 };
@@ -60,7 +60,7 @@ export const nothing: Codec<undefined> = {
 /** One of some values, by its position: only add at the end. */
 export function oneOf<Value>(values: readonly Value[]): Codec<Value> {
   return {
-    room: () => 1,
+    bytesMax: () => 1,
     write: (buffer, at, value) => {
       buffer[at] = values.indexOf(value);
       return at + 1;
@@ -73,9 +73,9 @@ export function oneOf<Value>(values: readonly Value[]): Codec<Value> {
   };
 }
 
-export function optional<Value>({ room, write, read }: Codec<Value>): Codec<Value | undefined> {
+export function optional<Value>({ bytesMax, write, read }: Codec<Value>): Codec<Value | undefined> {
   return {
-    room: (value) => (value === undefined ? 1 : 1 + room(value)),
+    bytesMax: (value) => (value === undefined ? 1 : 1 + bytesMax(value)),
     write: (buffer, at, value) => {
       buffer[at] = value === undefined ? 0 : 1;
       return value === undefined ? at + 1 : write(buffer, at + 1, value);
@@ -84,9 +84,9 @@ export function optional<Value>({ room, write, read }: Codec<Value>): Codec<Valu
   };
 }
 
-export function list<Value>({ room, write, read }: Codec<Value>): Codec<readonly Value[]> {
+export function list<Value>({ bytesMax, write, read }: Codec<Value>): Codec<readonly Value[]> {
   return {
-    room: (values) => values.reduce((sum, each) => sum + room(each), numberBytesMax),
+    bytesMax: (values) => values.reduce((sum, each) => sum + bytesMax(each), numberBytesMax),
     write: (buffer, at, values) => {
       let end = writeNumber(buffer, at, values.length);
       for (const each of values) end = write(buffer, end, each);
@@ -102,14 +102,14 @@ export function list<Value>({ room, write, read }: Codec<Value>): Codec<readonly
 
 /** A value of JSON as text; undefined travels as null. */
 export function json<Value>(): Codec<Value> {
-  // Made for `room` and kept for `write`, which follows.
+  // Made for `bytesMax` and kept for `write`, which follows.
   let made = { value: undefined as unknown, text: "null" };
   const textOf = (value: Value): string =>
     made.value === value ? made.text : JSON.stringify(value ?? null);
   return {
-    room: (value) => {
+    bytesMax: (value) => {
       made = { value, text: JSON.stringify(value ?? null) };
-      return text.room(made.text);
+      return text.bytesMax(made.text);
     },
     write: (buffer, at, value) => {
       const end = writeText(buffer, at, textOf(value));
@@ -129,12 +129,12 @@ export function json<Value>(): Codec<Value> {
 
 /** A value that travels as another one. */
 export function mapped<Value, Other>(
-  { room, write, read }: Codec<Other>,
+  { bytesMax, write, read }: Codec<Other>,
   to: (value: Value) => Other,
   back: (other: Other) => Value,
 ): Codec<Value> {
   return {
-    room: (value) => room(to(value)),
+    bytesMax: (value) => bytesMax(to(value)),
     write: (buffer, at, value) => write(buffer, at, to(value)),
     read: (from) => back(read(from)),
   };
@@ -143,7 +143,7 @@ export function mapped<Value, Other>(
 export function struct<Value>(fields: Fields<Value>): Codec<Value> {
   const each = fieldsOf(fields);
   return compile<Codec<Value>>(fields, {
-    room: `(value) => ${each(({ name, codec }) => `${codec}.room(value.${name})`, " + ")}`,
+    bytesMax: `(value) => ${each(({ name, codec }) => `${codec}.bytesMax(value.${name})`, " + ")}`,
     write: `(buffer, at, value) => {
       ${each(({ name, codec }) => `at = ${codec}.write(buffer, at, value.${name});`)}
       return at;
@@ -156,7 +156,7 @@ export function struct<Value>(fields: Fields<Value>): Codec<Value> {
 export interface Columns<Row extends { readonly id: string }> {
   readonly count: number;
   /** At least as many bytes as the values of all columns take. */
-  readonly room: (row: Row) => number;
+  readonly bytesMax: (row: Row) => number;
   readonly changed: (row: Row, before: Row) => number;
   readonly write: (buffer: Buffer, at: number, row: Row, which: number) => number;
   /** The row with this id: the row before with the columns that were written. */
@@ -171,7 +171,7 @@ export function columns<Row extends { readonly id: string }>(
   const each = fieldsOf(fields);
   return compile<Columns<Row>>(fields, {
     count: `${Object.keys(fields).length}`,
-    room: `(row) => ${each(({ name, codec }) => `${codec}.room(row.${name})`, " + ")}`,
+    bytesMax: `(row) => ${each(({ name, codec }) => `${codec}.bytesMax(row.${name})`, " + ")}`,
     changed: `(row, before) =>
       ${each(({ name, bit }) => `(row.${name} === before.${name} ? 0 : ${bit})`, " | ")}`,
     write: `(buffer, at, row, which) => {
@@ -205,8 +205,11 @@ function compile<Compiled>(fields: object, code: Record<keyof Compiled, string>)
   return make(...codecs);
 }
 
-export function encode<Value>({ room, write }: Codec<Value>, value: Value): Buffer<ArrayBuffer> {
-  const buffer = Buffer.allocUnsafeSlow(room(value));
+export function encode<Value>(
+  { bytesMax, write }: Codec<Value>,
+  value: Value,
+): Buffer<ArrayBuffer> {
+  const buffer = Buffer.allocUnsafeSlow(bytesMax(value));
   return buffer.subarray(0, write(buffer, 0, value));
 }
 

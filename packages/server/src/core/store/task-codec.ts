@@ -49,8 +49,9 @@ const headBytes = 5;
 
 /** A link, or a file that the server keeps, which has a hash. */
 const artifact: Codec<Artifact> = {
-  room: ({ name, url, sha256 = "", contentType = "" }) => {
-    const texts = text.room(name) + text.room(url) + text.room(sha256) + text.room(contentType);
+  bytesMax: ({ name, url, sha256 = "", contentType = "" }) => {
+    const texts =
+      text.bytesMax(name) + text.bytesMax(url) + text.bytesMax(sha256) + text.bytesMax(contentType);
     return texts + numberBytesMax;
   },
   write: (buffer, at, { name, url, bytes = 0, sha256 = "", contentType = "" }) => {
@@ -174,7 +175,8 @@ const taskColumns = columns<Task>(
     updatedMs: number,
     storedBytes: number,
     place: {
-      room: (place) => numberBytesMax * 4 + text.room("workerId" in place ? place.workerId : ""),
+      bytesMax: (place) =>
+        numberBytesMax * 4 + text.bytesMax("workerId" in place ? place.workerId : ""),
       write: writePlace,
       read: readPlace,
     },
@@ -194,7 +196,7 @@ const taskColumns = columns<Task>(
 
 /** At least as many bytes as `writeTask` takes. */
 export function taskBytesMax(task: Task): number {
-  return headBytes + taskColumns.room(task);
+  return headBytes + taskColumns.bytesMax(task);
 }
 
 /** Writes the difference to `before`, or to a blank task; returns the end of the record. */
@@ -236,7 +238,7 @@ function readRecord(from: ByteReader, id: TaskId, before: Task): Task {
 
 /** A task with its id, for messages. */
 export const wholeTask: Codec<Task> = {
-  room: (task) => text.room(task.id) + taskBytesMax(task),
+  bytesMax: (task) => text.bytesMax(task.id) + taskBytesMax(task),
   write: (buffer, at, task) => writeTask(buffer, writeText(buffer, at, task.id), task),
   read: (from) => readRecord(from, from.text() as TaskId, blankTask),
 };

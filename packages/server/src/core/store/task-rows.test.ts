@@ -112,7 +112,7 @@ test("a task is found under its id, and its record has the same index keys", () 
       assert.deepEqual(taskRows.keysOf(row as Task), keysOf(any));
       // And what changed makes it of any other state.
       const before = other && { ...other, id: any.id };
-      const buffer = Buffer.alloc(taskRows.roomOf(any, before));
+      const buffer = Buffer.alloc(taskRows.bytesMaxOf(any, before));
       const end = taskRows.write(buffer, 0, any, before);
       assert.deepEqual(taskRows.read(buffer, 0, end, any.id, before), any);
     }),

@@ -54,7 +54,7 @@ import { readTask, taskBytesMax, writeTask } from "./task-codec.ts";
 export const taskRows: RowCodec = {
   prefix: tasksPrefix,
   idOf: (row) => (row as Task).id,
-  roomOf: (row) => taskBytesMax(row as Task),
+  bytesMaxOf: (row) => taskBytesMax(row as Task),
   write: (buffer, at, row, before) =>
     writeTask(buffer, at, row as Task, before as Task | undefined),
   read: (buffer, start, end, id, before) =>

@@ -267,7 +267,7 @@ export class DeliverWebhooks implements Job {
     void this.#remove(orphans);
   }
 
-  /** To the sender, unless there is no room or others that come first are still in the store. */
+  /** Gives the webhook to the sender, unless the sender is full or earlier webhooks are still in the store. */
   #handOver(webhook: DueWebhook): void {
     const isLeft = (full: Full): boolean => this.#unread.has(nameOf(webhook, full));
     const full = (["tenant", "target"] as const).find(isLeft) ?? this.#sender.add(webhook);

@@ -44,7 +44,7 @@ export class Ticker implements AsyncDisposable {
     this.#sleepMsMax = parts.sleepMsMax ?? sleepMsMaxDefault;
   }
 
-  /** Something became due earlier than the ticker knew. */
+  /** To be called when a job is due earlier than the ticker knows. */
   wake(): void {
     if (this.#isStopped || this.#running !== undefined) return;
     const nowMs = this.#clock.monotonicMs();

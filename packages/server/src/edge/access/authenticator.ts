@@ -44,7 +44,7 @@ export function bearerToken(authorization: string | undefined): Outcome<string, 
 }
 
 export interface AuthenticatorParts {
-  /** Asked in turn; the first that accepts a token decides. */
+  /** The providers are asked in this order; the first that accepts a token decides. */
   readonly producers: readonly TokenProvider[];
   readonly workers: readonly TokenProvider[];
   readonly allowProducerAsWorker: boolean;

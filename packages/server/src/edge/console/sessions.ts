@@ -74,7 +74,7 @@ export class Sessions {
     return session !== undefined && isSameText(session.csrf, csrf) ? session.token : undefined;
   }
 
-  /** Also for copies of its cookie. */
+  /** Ends the session, also for copies of its cookie. */
   end({ csrf, expiresMs }: Session): void {
     const nowMs = this.#clock.nowMs();
     for (const [each, untilMs] of this.#ended) {

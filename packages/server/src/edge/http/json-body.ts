@@ -33,7 +33,7 @@ export function readBody<T>(text: string, reader: ValueReader<T>, isLenient = fa
   return value === misfit ? { ok: false, why: from.why() } : { ok: true, value };
 }
 
-/** Beyond this the place of a mistake is not looked for. */
+/** In longer texts, the position of a mistake is not searched. */
 const parsedCharsMax = 64 * 1024;
 
 function whyNotJson(text: string): string {

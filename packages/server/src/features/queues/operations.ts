@@ -124,7 +124,7 @@ export const listPauses = bind(api.queues.listPauses, {
 });
 
 export interface CleanedUp {
-  /** As the caller wrote it; empty for now. */
+  /** The instant as the caller wrote it; empty for now. */
   readonly before: string;
   readonly beforeMs: number;
   readonly deleted: number;

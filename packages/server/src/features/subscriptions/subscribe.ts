@@ -109,7 +109,7 @@ export const deleteSubscription = bind(api.subscriptions.deleteSubscription, {
   audit: { of: "all", target },
 });
 
-/** As a worker on all commands. */
+/** Runs the operation as a caller that may work on all commands. */
 function onAll<Input, Output>({ run }: Operation<Input, Output>): typeof run {
   return (server, call, input) =>
     run(server, { ...call, identity: { ...call.identity, eventTypes: [anyEventType] } }, input);

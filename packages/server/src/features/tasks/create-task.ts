@@ -47,7 +47,7 @@ export interface CreateTaskInput {
   /** How long the task may wait for a worker once it can be claimed; 0 for any time. */
   readonly ttlSeconds: number;
   readonly tags: readonly string[];
-  /** As they came; malformed ones are left out. */
+  /** The trace context as it came; a malformed one is left out. */
   readonly traceParent: string;
   readonly traceState: string;
 }

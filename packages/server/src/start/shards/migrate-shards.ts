@@ -32,7 +32,7 @@ export interface MigrateParts extends Omit<OldStoreParts, "lock"> {
   /** The size of the files of the new logs; default: 64 MiB. */
   readonly segmentBytes?: number;
   readonly onProgress?: (progress: MigrationProgress) => void;
-  /** Something was written. */
+  /** Data was written to the new directory. */
   readonly onStep?: (what: string) => Promise<void> | void;
 }
 

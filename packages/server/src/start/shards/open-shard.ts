@@ -194,7 +194,7 @@ export async function openStore(parts: StoreParts): Promise<Store> {
         if (isElsewhere) logger.info("this node leads the shard no longer", fields);
         else if (state === "open") logger.info("storage accepts writes again", { state });
         else logger.error("storage refuses writes", fields);
-        // Before the process may end.
+        // Called before the process may end.
         parts.onState(state, fault);
       },
     },

@@ -219,7 +219,7 @@ export class EtcdClient {
       await this.#channels[0]?.call(etcdMethods.range, request, homeTimeoutMs);
       this.#at = 0;
     } catch {
-      // Asked again after a while.
+      // The request is repeated after a while.
     }
     if (this.#at !== 0 && !this.#isClosed) {
       this.#cancelHome = this.#clock.after(homeEveryMs, () => void this.#goHome());

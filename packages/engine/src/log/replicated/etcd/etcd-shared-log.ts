@@ -9,7 +9,7 @@ import { textOf } from "@codeq/protocol/wire";
 import type { EngineClock } from "../../../engine-options.ts";
 import { FaultError } from "../../../fault.ts";
 import { behind } from "../../log-fault.ts";
-import type { Appending, LogBounds, LogRoom, SharedLog } from "../shared-log.ts";
+import type { Appending, LogBounds, LogSpace, SharedLog } from "../shared-log.ts";
 import { type EtcdClient, etcdMethods } from "./etcd-client.ts";
 import { bytesOf, type LogKeys, slotIn, slotValue } from "./etcd-keys.ts";
 import type { EtcdSpace } from "./etcd-space.ts";
@@ -169,7 +169,7 @@ export class EtcdSharedLog implements SharedLog {
     return { first: first === undefined ? last + 1 : keys.slotOf(first.key), last };
   }
 
-  async room(): Promise<LogRoom> {
+  async space(): Promise<LogSpace> {
     const { bytesMax, freeBytes } = await answered(this.#parts.space.ask());
     return { bytesMax, freeBytes };
   }

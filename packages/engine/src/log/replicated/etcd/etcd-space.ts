@@ -8,7 +8,7 @@
  */
 import * as messages from "@codeq/protocol/etcd";
 import type { EngineClock } from "../../../engine-options.ts";
-import type { LogRoom } from "../shared-log.ts";
+import type { LogSpace } from "../shared-log.ts";
 import { type EtcdClient, etcdMethods } from "./etcd-client.ts";
 
 /** The quota of an etcd that reports none. */
@@ -29,7 +29,7 @@ const alarmTimeoutMs = 2000;
 /** The shortest time between two defragmentations. */
 const calmGapMs = 10_000;
 
-interface SpaceStatus extends LogRoom {
+interface SpaceStatus extends LogSpace {
   readonly quotaBytes: number;
   readonly usedBytes: number;
   /** etcd has raised its alarm and refuses every write. */
@@ -43,7 +43,7 @@ export class EtcdSpace {
   #writtenBytes = 0;
   #isAsking = false;
   #calmMs = Number.NEGATIVE_INFINITY;
-  /** Room was made that etcd may not know of. */
+  /** Space was freed that etcd may not know of. */
   #isCompacted = false;
 
   constructor(client: EtcdClient, clock: EngineClock) {
@@ -67,7 +67,7 @@ export class EtcdSpace {
     return undefined;
   }
 
-  async ask(): Promise<LogRoom> {
+  async ask(): Promise<LogSpace> {
     const known = await this.#ask();
     if (known.isRefusing && (isCalm(known) || this.#isCompacted)) this.#calm();
     return known;
@@ -98,7 +98,7 @@ export class EtcdSpace {
     this.#isAsking = true;
     this.ask()
       .catch(() => {
-        // Asked again with the next record.
+        // The request is repeated with the next record.
       })
       .finally(() => {
         this.#isAsking = false;

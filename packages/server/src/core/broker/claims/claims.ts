@@ -442,7 +442,7 @@ export class Claims {
 
   /** Neighbours on disk are read together, one piece after another, so that other callers get their turns. */
   async #readPieces(unread: readonly QueueState[], priority: number): Promise<void> {
-    // As the keys of their tasks are sorted.
+    // The order in which the keys of their tasks are sorted.
     const paths = unread.map((queue) => ({ queue, path: `${queue.name}/` }));
     paths.sort((a, b) => (a.path < b.path ? -1 : 1));
     const byName = paths.map(({ queue }) => queue);

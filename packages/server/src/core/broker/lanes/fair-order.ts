@@ -14,7 +14,7 @@ export class FairOrder {
   #presentTag = 0;
   #plainEndTag = 0;
   #period = 1;
-  /** Of all lanes in the order. */
+  /** The sum for all lanes in the order. */
   weight = 0;
 
   get size(): number {

@@ -88,7 +88,7 @@ export class RecentUnits {
   }
 }
 
-/** Something that may be claimed from again at a time. */
+/** Anything that may be claimed from again at a given time. */
 export interface Timed extends HeapItem {
   readonly queue: QueueState;
   wake(): void;
