@@ -10,9 +10,9 @@ import type { ShardBroker } from "../../packages/server/src/core/broker/shard-br
 import { decodeIdempotency } from "../../packages/server/src/core/records/idempotency-record.ts";
 import { shardOf, shardOfKey } from "../../packages/server/src/core/shards/shard-of.ts";
 import { makeApiKey } from "../../packages/server/src/features/api-keys/operations.ts";
+import { withApiKeys } from "../../packages/server/src/start/keys-command.ts";
 import { openDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import { openStore as openServerStore } from "../../packages/server/src/start/shards/open-shard.ts";
-import { withApiKeys } from "../../packages/server/src/start/with-api-keys.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import {

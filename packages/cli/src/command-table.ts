@@ -5,7 +5,6 @@
 import type { CommandRow } from "./command.ts";
 import { goCommands } from "./go-compat/go-commands.ts";
 import { accessCommands } from "./table/access-commands.ts";
-import { agentCommands } from "./table/agent-commands.ts";
 import { batchCommands } from "./table/batch-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
 import { clusterCommands } from "./table/cluster-commands.ts";
@@ -22,7 +21,6 @@ import { webhookCommands } from "./table/webhook-commands.ts";
 export const commandTable: readonly CommandRow[] = [
   ...startCommands,
   ...taskCommands,
-  ...agentCommands,
   ...batchCommands,
   ...scheduleCommands,
   ...outboxCommands,

@@ -1,5 +1,4 @@
 /** Options that many commands have in common. */
-
 import {
   configPathEnv,
   configPathFlag,
@@ -109,3 +108,33 @@ export function serverFlagRows(): readonly OptionRow[] {
   });
   return [config, ...settings];
 }
+
+/** The options of a unique key. */
+export const uniqueOptions: readonly OptionRow[] = [
+  {
+    name: "unique",
+    value: "key",
+    about: "Unique key; one task at a time has it in the queue.",
+  },
+  {
+    name: "unique-on",
+    value: "action",
+    about: "If a task has the key: return (default), refuse, replace, latest or cancel.",
+  },
+  {
+    name: "unique-while",
+    value: "place",
+    choices: ["unfinished", "waiting"],
+    about: "Until when a task has the key: until it has ended, or until a worker begins it.",
+  },
+  {
+    name: "unique-for",
+    value: "time",
+    about: "Hold the key for at least this time, also when the task ends before.",
+  },
+  {
+    name: "unique-max-wait",
+    value: "time",
+    about: "How long later calls may put off the task.",
+  },
+];

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { codeq, optionsIn } from "./client.ts";
-import { task } from "./connection/own-client.ts";
+import { codeq, optionsIn, task } from "./client.ts";
 import { testServer } from "./test-server/index.ts";
 
 test("address and token come from the environment, unless they are given", () => {

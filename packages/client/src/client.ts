@@ -36,7 +36,14 @@ import { type TaskUpdate, updatesIn } from "./producer/run-events.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import { Schedules } from "./schedules/schedules.ts";
 import { Subscriptions } from "./subscriptions/subscriptions.ts";
-import { definitionOf, type Handler, type TaskDefinition, type TaskType } from "./task.ts";
+import {
+  type DefineTask,
+  definitionOf,
+  type Handler,
+  ownClient,
+  type TaskDefinition,
+  type TaskType,
+} from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
 import { Reports } from "./worker/reports.ts";
 import { type WorkedOff, workUntilIdle } from "./worker/work-until-idle.ts";
@@ -447,4 +454,48 @@ export class Client implements AsyncDisposable {
 
 function closedError(): CodeqError {
   return new CodeqError("closed", "the client is closed");
+}
+
+const own = ownClient(() => codeq());
+
+/**
+ * Defines a task. `input` and `output` take a validator of any make that follows Standard Schema (zod,
+ * valibot, arktype); without one, give the types yourself.
+ *
+ * ```ts
+ * export const resize = task("resize", {
+ *   input: z.object({ image: z.string(), width: z.number() }),
+ *   output: z.object({ url: z.string() }),
+ *   retry: { maxAttempts: 3 },
+ *   timeout: "2m",
+ * });
+ *
+ * export const greet = task<{ name: string }, { text: string }>("greet");
+ * ```
+ */
+export const task: DefineTask = own.task;
+
+/**
+ * Makes this client the one that `task.enqueue` and `task.run` use in this process; disposing what it returns
+ * brings back the client that was used before.
+ *
+ * ```ts
+ * useClient(codeq({ url: "https://queue.example.com", token: readToken }));
+ * await greet.enqueue({ name: "Ada" });
+ * ```
+ */
+export function useClient(client: Client): Disposable {
+  return own.use(client);
+}
+
+/**
+ * Creates a task whose fields were checked when they were stored in a database. Resolves with the id of the task;
+ * tries again while the server cannot be reached.
+ */
+export function createStored(
+  client: Client,
+  fields: CreateFields,
+  options: CreateOptions,
+): Promise<string> {
+  return client.createStored(fields, options);
 }

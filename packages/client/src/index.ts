@@ -1,6 +1,12 @@
 /** The client library of codeQ: everything that producers and workers use. */
 
-export type { Admin, AuditOptions, SeriesOptions } from "./admin/admin.ts";
+export type {
+  Admin,
+  AuditOptions,
+  CanaryOptions,
+  JobOptions,
+  SeriesOptions,
+} from "./admin/admin.ts";
 export type { AdminKeys } from "./admin/admin-keys.ts";
 export type {
   DeadLetters,
@@ -10,7 +16,6 @@ export type {
   TaskPlace,
 } from "./admin/admin-task.ts";
 export type { AdminWebhooks, RedeliverOptions } from "./admin/admin-webhooks.ts";
-export type { CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
 export type {
   AddedNode,
   AdminResult,
@@ -51,6 +56,7 @@ export type {
   RepairOptions,
   ReplayChanges,
   RunEvent,
+  RunResult,
   RunStatus,
   Schedule,
   ScheduleEvent,
@@ -79,10 +85,11 @@ export {
   type ClientOptions,
   codeq,
   type EnqueueItem,
+  task,
   type UntilIdleOptions,
+  useClient,
 } from "./client.ts";
 export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
-export { task, useClient } from "./connection/own-client.ts";
 export type { Duration } from "./duration.ts";
 export type { TlsOptions } from "./grpc/http2-connection.ts";
 export type { ArtifactContent, RunArtifact } from "./payload/artifact.ts";
@@ -100,7 +107,7 @@ export {
   type EnqueueOutcome,
 } from "./producer/enqueue-options.ts";
 export type { CancelOptions, ResultOptions, Run } from "./producer/run.ts";
-export type { RunResult, TaskUpdate } from "./producer/run-events.ts";
+export type { TaskUpdate } from "./producer/run-events.ts";
 export type {
   BackfillOptions,
   PutScheduleOptions,

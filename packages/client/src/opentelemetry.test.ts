@@ -13,7 +13,7 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import { task } from "./connection/own-client.ts";
+import { task } from "./client.ts";
 import { openTelemetry } from "./opentelemetry.ts";
 import { testServer } from "./test-server/index.ts";
 import { Permanent } from "./worker/outcome.ts";

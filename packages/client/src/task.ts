@@ -249,7 +249,7 @@ export interface DefineTask {
 }
 
 /** Tasks that enqueue themselves with this client. It is asked for when the first one does. */
-export function tasksOf(client: () => TaskClient): DefineTask {
+function tasksOf(client: () => TaskClient): DefineTask {
   return (name: string, options: TaskSettings<never> & Schemas = {}): Task<unknown, unknown> => {
     const definition = toDefinition(name, options);
     const enqueue: Task<unknown, unknown>["enqueue"] = (...args) => client().enqueue(made, ...args);
@@ -262,6 +262,28 @@ export function tasksOf(client: () => TaskClient): DefineTask {
       run: async (input, options = {}) => (await enqueue(input, options)).result(options),
     };
     return made;
+  };
+}
+
+/** The client of this process, or of this isolate, and tasks that use it; it is opened when it is first needed. */
+export function ownClient<C extends TaskClient>(
+  open: () => C,
+): { readonly task: DefineTask; readonly use: (client: C) => Disposable } {
+  let own: C | undefined;
+  return {
+    task: tasksOf(() => {
+      own ??= open();
+      return own;
+    }),
+    use: (client) => {
+      const before = own;
+      own = client;
+      return {
+        [Symbol.dispose]: () => {
+          own = before;
+        },
+      };
+    },
   };
 }
 

@@ -1,7 +1,7 @@
 /** The rows of commands for schedules. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
+import { uniqueOptions } from "../shared-options.ts";
 import { commandsOf } from "./commands-of.ts";
-import { uniqueOptions } from "./unique-options.ts";
 
 const schedule: ArgumentRow = { name: "schedule", about: "The id of the schedule." };
 const administrator = "It needs an administrator's token.";

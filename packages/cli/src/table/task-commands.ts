@@ -1,8 +1,7 @@
 /** The rows of commands for tasks and queues. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
-import { interval } from "../shared-options.ts";
+import { interval, uniqueOptions } from "../shared-options.ts";
 import { commandsOf } from "./commands-of.ts";
-import { uniqueOptions } from "./unique-options.ts";
 
 const id: ArgumentRow = { name: "id", about: "The id of a task." };
 const wait: OptionRow = {
@@ -316,5 +315,22 @@ export const taskCommands: readonly CommandRow[] = [
     examples: [{ line: "tail --type failed", about: "show failed tasks" }],
     connects: true,
     run: async (call) => (await import("../commands/tasks/tail.ts")).run(call),
+  },
+  {
+    name: "mcp",
+    group: "tasks",
+    about: "Speaks the Model Context Protocol on its standard input and output, for agents.",
+    details: [
+      "An agent gets tools to find, explain and enqueue tasks, to group failures, to replay dead letters after a dry run,",
+      "and to work on tasks under a lease. It may do what the token allows; the audit trail shows it as any other caller.",
+      "Needs the package @modelcontextprotocol/sdk, which the executable contains.",
+    ],
+    connects: true,
+    options: [{ name: "read-only", about: "Offer only tools that change nothing." }],
+    examples: [
+      { line: "mcp --read-only", about: "let an agent look, and change nothing" },
+      { line: "mcp --token $AGENT_TOKEN", about: "with a token of its own, which names the agent" },
+    ],
+    run: async (call) => (await import("../commands/mcp.ts")).run(call),
   },
 ];

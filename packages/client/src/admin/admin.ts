@@ -1,7 +1,6 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
-import type { ReplyOf } from "@codeq/protocol";
 import { requestOf } from "@codeq/protocol";
-import { type AskApi, call, pages } from "../api-calls.ts";
+import { type AskApi, answerWith, call, pages } from "../api-calls.ts";
 import type {
   AddedNode,
   AdminTask,
@@ -38,7 +37,6 @@ import { TenantSubscriptions } from "../subscriptions/subscriptions.ts";
 import { AdminKeys } from "./admin-keys.ts";
 import type { DeadLetters, TaskChanges, TaskFilter, TaskPageOptions } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
-import type { CanaryOptions, JobOptions } from "./bulk-job.ts";
 import { failureGroups } from "./failure-groups.ts";
 
 /** Which series. */
@@ -268,7 +266,7 @@ export class Admin {
   /** All queues of the tenant that have tasks or are paused, with rates, ages and totals. */
   async queues(): Promise<QueueOverview> {
     const view = "details";
-    return (await call(this.#api, "GET /admin/queues", { query: { view } })) as QueueOverview;
+    return answerWith("totals", await call(this.#api, "GET /admin/queues", { query: { view } }));
   }
 
   /** What happened by the minute or by the hour: in one queue or, without a command, in all together. */
@@ -292,7 +290,7 @@ export class Admin {
   /** Begins a job that goes through all tasks that match; it survives restarts of the server. */
   async startJob(options: JobOptions): Promise<BulkJob> {
     const body = jobBody(options);
-    return (await call(this.#api, "POST /admin/jobs", { body })) as BulkJob;
+    return answerWith("state", await call(this.#api, "POST /admin/jobs", { body }));
   }
 
   /** How many tasks such a job would change. */
@@ -301,7 +299,8 @@ export class Admin {
     let after: string | undefined;
     do {
       const body = { ...jobBody(options), dryRun: true, after };
-      const { matched, next } = (await call(this.#api, "POST /admin/jobs", { body })) as JobCount;
+      const answer = await call(this.#api, "POST /admin/jobs", { body });
+      const { matched, next } = answerWith("hasMore", answer);
       sum += matched;
       after = next;
     } while (after !== undefined);
@@ -453,7 +452,7 @@ export class Admin {
   }
 }
 
-/** Not an endpoint with pages like those of `pages`: the next page begins after the last name. */
+/** The endpoint has other pages than those of `pages`: the next page begins after the last name. */
 export async function* tenants(ask: AskApi): AsyncGenerator<string, void, undefined> {
   for (let after = "", isMore = true; isMore; ) {
     const page = await call(ask, "GET /admin/tenants", { query: { after } });
@@ -477,8 +476,6 @@ function withTexts<T extends object>(given: T): { [N in keyof T]: Exclude<T[N], 
   return Object.fromEntries(texts);
 }
 
-type JobCount = Extract<ReplyOf<"POST /admin/jobs">, { readonly hasMore: boolean }>;
-
 function jobBody({ filter = {}, canary, ...options }: JobOptions) {
   const body = { ...options, ...withTexts(filter) };
   if (canary === undefined) return body;
@@ -490,4 +487,34 @@ function jobBody({ filter = {}, canary, ...options }: JobOptions) {
     canaryFactor: factor,
     canaryFailurePercent: failurePercent,
   };
+}
+
+/** What to do to which tasks. */
+export interface JobOptions {
+  /**
+   * `replay` is for dead letters and failed tasks, `delete` for tasks that have ended, `cancel` for all others, `move`
+   * for those that wait.
+   */
+  readonly action: "replay" | "delete" | "cancel" | "move";
+  /** Which tasks; without it `all` has to be said. */
+  readonly filter?: TaskFilter | undefined;
+  readonly all?: boolean | undefined;
+  /** Tasks a second; default: 100. */
+  readonly ratePerSecond?: number | undefined;
+  /** For `cancel`: seconds that a worker gets to stop. */
+  readonly graceSeconds?: number | undefined;
+  /** For `move`: the queue that the tasks go to. */
+  readonly moveTo?: string | undefined;
+  /** For `replay`: few tasks first, and more while enough of them succeed. */
+  readonly canary?: CanaryOptions | true | undefined;
+}
+
+/** How a job feels its way. */
+export interface CanaryOptions {
+  /** How many tasks the first stage replays; default: 10. */
+  readonly first?: number | undefined;
+  /** How much larger each stage is; default: 2. */
+  readonly factor?: number | undefined;
+  /** The job stops when more of a stage fail again; default: 20. */
+  readonly failurePercent?: number | undefined;
 }

@@ -25,7 +25,13 @@ import {
 import type { WaitOptions } from "../producer/results.ts";
 import { createRun, graceBody, type Run, type TaskEnd } from "../producer/run.ts";
 import { updatesIn } from "../producer/run-events.ts";
-import { definitionOf, type TaskDefinition, type TaskType } from "../task.ts";
+import {
+  type DefineTask,
+  definitionOf,
+  ownClient,
+  type TaskDefinition,
+  type TaskType,
+} from "../task.ts";
 
 /** Which server, and who is asking. */
 export interface FetchClientOptions {
@@ -44,7 +50,7 @@ export interface FetchEnqueueItem<Input> extends EnqueueOptions {
 }
 
 const enqueueTimeoutMs = 30_000;
-/** Below the time limits of most proxies. */
+/** Shorter than the time limits of most proxies. */
 const waitSeconds = 20;
 /** What every server takes in one request. */
 const batchMax = 100;
@@ -318,4 +324,26 @@ function uniqueId(): string {
 function environment(): Readonly<Record<string, string | undefined>> {
   // biome-ignore lint/style/noProcessEnv: where this entry reads the environment.
   return globalThis.process?.env ?? {};
+}
+
+const own = ownClient(() => codeq());
+
+/**
+ * Opens a client for producers. There is nothing to close.
+ *
+ * ```ts
+ * const client = codeq({ url: "https://queue.example.com", token: env.CODEQ_TOKEN });
+ * await client.enqueue(greet, { name: "Ada" });
+ * ```
+ */
+export function codeq(options: FetchClientOptions = {}): FetchClient {
+  return new FetchClient(options);
+}
+
+/** Defines a task, as `task` of `@codeq/client` does; workers of that package take its handlers. */
+export const task: DefineTask = own.task;
+
+/** Makes this client the one that `task.enqueue` and `task.run` use; disposing brings back the one before. */
+export function useClient(client: FetchClient): Disposable {
+  return own.use(client);
 }

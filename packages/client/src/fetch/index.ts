@@ -3,5 +3,11 @@
 export { CodeqError, TaskFailedError } from "../codeq-error.ts";
 export { type AesGcmOptions, aesGcm, type Codec } from "../payload/codec.ts";
 export { EnqueueManyError } from "../producer/enqueue-options.ts";
-export { FetchClient, type FetchClientOptions, type FetchEnqueueItem } from "./fetch-client.ts";
-export { codeq, task, useClient } from "./own-client.ts";
+export {
+  codeq,
+  FetchClient,
+  type FetchClientOptions,
+  type FetchEnqueueItem,
+  task,
+  useClient,
+} from "./fetch-client.ts";

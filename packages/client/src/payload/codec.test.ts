@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { BatchMember } from "../api-types.ts";
-import { task } from "../connection/own-client.ts";
+import { task } from "../client.ts";
 import type { TaskUpdate } from "../producer/run-events.ts";
 import { type TestServer, testServer } from "../test-server/index.ts";
 import { aesGcm, type Codec } from "./codec.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { type } from "arktype";
 import * as v from "valibot";
 import { z } from "zod";
-import { task } from "../connection/own-client.ts";
+import { task } from "../client.ts";
 import { testServer } from "../test-server/index.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { ValidationError } from "./standard-schema.ts";

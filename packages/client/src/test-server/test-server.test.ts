@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { task, useClient } from "../connection/own-client.ts";
+import { task, useClient } from "../client.ts";
 import { Permanent } from "../worker/outcome.ts";
 import { fakeContext, type LosableResponse, testServer } from "./index.ts";
 

@@ -16,12 +16,12 @@
  * writes to the directory.
  */
 import type { Disk } from "../disk/disk.ts";
-import { type FaultError, isDiskFull } from "../fault.ts";
+import { FaultError, isDiskFull } from "../fault.ts";
 import { Appends } from "./appends.ts";
 import { type Appended, appendsInFlightMax, type Frame, type Log, type LogRecord } from "./log.ts";
 import { asFault, closed, trimmed } from "./log-fault.ts";
-import { readRecords } from "./read-records.ts";
-import { type LogCut, recoverLog } from "./recover-log.ts";
+import { type LogCut, type RecoveredSegment, recoverLog } from "./recover-log.ts";
+import { inspectSegment } from "./segment.ts";
 import { closeSegment, openSegments, type Segment } from "./segment-files.ts";
 import { SegmentPool } from "./segment-pool.ts";
 import type { Witness } from "./witness.ts";
@@ -266,4 +266,43 @@ export class LocalLog implements Log {
 /** Waits for the end of work; a failure is reported to the caller that started the work. */
 async function settled(work: Promise<unknown> | undefined): Promise<void> {
   await Promise.allSettled([work]);
+}
+
+/** The records from index `from` to `last`, out of segments in order. */
+async function* readRecords(
+  disk: Disk,
+  segments: readonly Readonly<RecoveredSegment>[],
+  { from, last }: { readonly from: number; readonly last: number },
+): AsyncGenerator<LogRecord, void, void> {
+  for (const segment of segments) {
+    if (segment.lastIndex < from || segment.firstIndex > last) continue;
+    for await (const record of readSegment(disk, segment)) {
+      if (record.index > last) return;
+      if (record.index >= from) yield record;
+    }
+  }
+}
+
+async function* readSegment(
+  disk: Disk,
+  segment: Readonly<RecoveredSegment>,
+): AsyncGenerator<LogRecord, void, void> {
+  let expected = segment.firstIndex;
+  try {
+    for await (const entry of inspectSegment(disk, segment.name, segment.endBytes)) {
+      const place = `${segment.name}, offset ${entry.offset}`;
+      if (!entry.ok) throw unreadable(`${place}: no record ${expected} (${entry.reason})`);
+      const { header, body } = entry;
+      if (header.index !== expected) throw unreadable(`${place}: not record ${expected}`);
+      expected += 1;
+      const { index, type, shard, epoch, writer, timeMs, opCount } = header;
+      yield { index, type, shard, epoch, writer, timeMs, opCount, body };
+    }
+  } catch (error) {
+    throw asFault(error, "Reading the log failed");
+  }
+}
+
+function unreadable(finding: string): FaultError {
+  return new FaultError("corrupt", `The log changed since it was opened: ${finding}.`);
 }

@@ -1,11 +1,11 @@
 /** A filter as callers write it: texts and a number, each of which may be invalid. */
 import { limits } from "@codeq/protocol";
 import { filterPlaces, taskFilter } from "@codeq/protocol/api";
-import { queueOf } from "@codeq/queue";
+import { queueOf, type TaskId } from "@codeq/queue";
 import { fingerprintPattern } from "../core/records/failure-fingerprint.ts";
 import type { PayloadCondition, TaskFilter } from "../core/search/task-filter.ts";
 import { parseInstant } from "../core/timestamps.ts";
-import { type Answer, refusal } from "./operation.ts";
+import { type Answer, type Call, refusal, type Server } from "./operation.ts";
 
 const filterNames = Object.keys(taskFilter) as readonly (keyof typeof taskFilter)[];
 type FilterName = (typeof filterNames)[number];
@@ -136,9 +136,9 @@ function instant(name: "createdFromMs" | "createdToMs" | "endedFromMs" | "endedT
   };
 }
 
-export const idPartProblem: string = `must be an id, or at least ${limits.idPartCharsMin} characters of its beginning or its end`;
+const idPartProblem: string = `must be an id, or at least ${limits.idPartCharsMin} characters of its beginning or its end`;
 
-export function isIdPart(text: string): boolean {
+function isIdPart(text: string): boolean {
   return idPartPattern.test(text.toLowerCase());
 }
 
@@ -151,4 +151,35 @@ function payloadCondition(text: string): PayloadCondition | undefined {
 
 function invalid(name: string, problem: string): Answer<never> {
   return refusal("invalid_argument", `invalid '${name}': it ${problem}`);
+}
+
+const idChars = 36;
+/** Pages that are looked through before a part counts as unknown. */
+const pagesMax = 10;
+
+/** Finds the task for an id, or for the beginning or the end of one. */
+export async function wholeId(
+  { broker }: Pick<Server, "broker">,
+  { identity }: Pick<Call, "identity">,
+  text: string,
+): Promise<Answer<TaskId>> {
+  if (!isIdPart(text)) return refusal("invalid_argument", `invalid id: it ${idPartProblem}`);
+  const idPart = text.toLowerCase();
+  if (idPart.length === idChars) return { ok: true, value: idPart as TaskId };
+  const wanted = { tenantId: identity.tenantId, filter: { idPart }, order: "newest" } as const;
+  const ids: TaskId[] = [];
+  let after: string | undefined = "";
+  for (let pages = 0; pages < pagesMax && after !== undefined && ids.length < 2; pages++) {
+    const found = await broker.find({ ...wanted, after, limit: 2 });
+    if (found === undefined) return refusal("overloaded");
+    ids.push(...found.tasks.map(({ id }) => id));
+    after = found.next;
+  }
+  const [id, other] = ids;
+  if (id === undefined) return refusal("not_found");
+  if (other === undefined) return { ok: true, value: id };
+  return refusal(
+    "ambiguous_id",
+    `several tasks match ${idPart}: ${id}, ${other}; pass more characters of the id`,
+  );
 }

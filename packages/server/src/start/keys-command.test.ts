@@ -7,8 +7,7 @@ import { SimClock, SimRandom } from "../../../simulated/src/index.ts";
 import { type LoadedConfig, loadConfig } from "../config/load.ts";
 import type { AuditRecord } from "../edge/audit/audit-record.ts";
 import type { AuditTrail } from "../edge/audit/audit-trail.ts";
-import { type CommandEnd, runKeysCommand } from "./keys-command.ts";
-import { withApiKeys } from "./with-api-keys.ts";
+import { type CommandEnd, runKeysCommand, withApiKeys } from "./keys-command.ts";
 
 type Keys = (...argv: readonly string[]) => Promise<CommandEnd>;
 

@@ -4,7 +4,7 @@
  * every event. With the program of a worker, it runs that too, restarts it when a file changes, and prints a line
  * for every run of a task.
  */
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
@@ -14,10 +14,10 @@ import { ApiClient } from "../../api/api-client.ts";
 import type { Call } from "../../call.ts";
 import { usageError } from "../../cli-error.ts";
 import { exitCodes } from "../../exit-codes.ts";
+import type { Host } from "../../host.ts";
 import { devDataDirectory, serverConfig } from "../../local/data-directory.ts";
 import { DevWorker } from "../../local/dev-worker.ts";
 import { freePorts, type LogLine, readLogLines } from "../../local/server-process.ts";
-import { openInBrowser } from "../../terminal/browser.ts";
 import { count, timeOfDay } from "../../terminal/units.ts";
 import { CalmLines, followFeed, RunTimes } from "../../watch/events.ts";
 
@@ -81,7 +81,7 @@ export async function run(call: Call): Promise<number> {
 /** What suits a machine for development better than the defaults of production. */
 function unlessSet(sources: Config["sources"]): string[] {
   return [
-    // As many as there are open files for, without asking for more.
+    // As many connections as there are open files for, without asking for more.
     ...(sources.connectionsMax === "default" ? ["--connections-max=1000"] : []),
     // What is being developed and gets webhooks runs on this machine too, also if others reach the server.
     ...(sources.webhookAllowPrivateNetworks === "default"
@@ -241,4 +241,22 @@ function snippets({ url, token }: Ready, program: string): string[] {
     `curl ${url}/v1/codeq/tasks -H 'Authorization: Bearer ${token ?? "<token>"}' \\`,
     `  -d '{"command":"hello","payload":{"name":"curl"}}'`,
   ];
+}
+
+const openers: Readonly<Record<string, readonly string[]>> = {
+  darwin: ["open"],
+  win32: ["cmd", "/c", "start", '""'],
+};
+
+/** `failed` is called when there is nothing that could open it. */
+function openInBrowser({ env }: Host, url: string, failed: () => void): void {
+  const given = env["BROWSER"];
+  const [program = "", ...args] =
+    given === undefined || given === "" ? (openers[process.platform] ?? ["xdg-open"]) : [given];
+  const child = spawn(program, [...args, url], { stdio: "ignore" });
+  child.on("error", failed);
+  child.on("exit", (code) => {
+    if (code !== 0) failed();
+  });
+  child.unref();
 }

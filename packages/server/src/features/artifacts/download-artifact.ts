@@ -4,7 +4,7 @@ import { api } from "@codeq/protocol/api";
 import type { Artifact, TaskId } from "@codeq/queue";
 import { bindByHand } from "../../edge/bind.ts";
 import { type Answer, refusal } from "../../edge/operation.ts";
-import { wholeId } from "../../edge/whole-id.ts";
+import { wholeId } from "../../edge/task-filter-input.ts";
 import type { ByteRange } from "./artifact-provider.ts";
 
 export interface DownloadArtifactInput<Id extends string> {

@@ -15,7 +15,7 @@ import {
 import { placeOf } from "../../core/search/task-filter.ts";
 import { bind } from "../../edge/bind.ts";
 import { type Answer, refusal, type Server } from "../../edge/operation.ts";
-import { wholeId } from "../../edge/whole-id.ts";
+import { wholeId } from "../../edge/task-filter-input.ts";
 
 /** The explanation of a task, and the task itself. */
 export interface Explanation

@@ -16,8 +16,7 @@ import {
   refusal,
   type Server,
 } from "../../edge/operation.ts";
-import { describeFilter, readFilter } from "../../edge/task-filter-input.ts";
-import { wholeId } from "../../edge/whole-id.ts";
+import { describeFilter, readFilter, wholeId } from "../../edge/task-filter-input.ts";
 import { answerOfAction } from "./act-on-task.ts";
 
 type Input = InputOf<typeof api.deadLetters.replayDeadLetters>;

@@ -13,7 +13,7 @@ import {
   type Server,
 } from "../../edge/operation.ts";
 import { notAllowed, overQuota } from "../../edge/refusal-of.ts";
-import { wholeId } from "../../edge/whole-id.ts";
+import { wholeId } from "../../edge/task-filter-input.ts";
 import { payloadProblem, visibleMs } from "../tasks/create-task.ts";
 
 interface TaskInput {

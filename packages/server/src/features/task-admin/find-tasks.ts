@@ -6,8 +6,7 @@ import type { ClaimedTask } from "../../core/broker/verbs.ts";
 import { bindInput } from "../../edge/bind.ts";
 import { problemOfSearch, shownResult, shownTask } from "../../edge/hidden-payloads.ts";
 import { type Answer, refusal } from "../../edge/operation.ts";
-import { readFilter } from "../../edge/task-filter-input.ts";
-import { wholeId } from "../../edge/whole-id.ts";
+import { readFilter, wholeId } from "../../edge/task-filter-input.ts";
 
 export interface InspectedTask extends Omit<ClaimedTask, "payload"> {
   /** Undefined when it is hidden from the caller. */

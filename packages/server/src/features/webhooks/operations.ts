@@ -12,7 +12,7 @@ import { validNow } from "../../core/records/signing-record.ts";
 import { parseInstant } from "../../core/timestamps.ts";
 import { bind, type InputOf } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
-import { wholeId } from "../../edge/whole-id.ts";
+import { wholeId } from "../../edge/task-filter-input.ts";
 
 const rate = { scope: "admin", operation: "tasks" } as const;
 
