@@ -9,6 +9,7 @@ import {
   machineTraces,
   mustNotKnow,
   packageBorder,
+  packedLayout,
   sleeping,
   testSelection,
   unfinished,
@@ -193,6 +194,16 @@ test("wireFields: fields of the API are declared in the protocol only", () => {
   passes(wireFields, command, 'const text = "api.get(path)";');
   passes(wireFields, "packages/cli/src/local/read-log-lines.ts", "JSON.parse(text) as Line;");
   offends(wireFields, `${server}/edge/http/topic-routes.ts`, "({ properties: {} })");
+});
+
+test("packedLayout: a property has a line of its own", () => {
+  offends(packedLayout, `${server}/core/store/store.ts`, "const all = {\n  ...{ one, two },\n};");
+  passes(packedLayout, `${server}/core/store/store.ts`, "const all = { ...one, two };");
+  passes(
+    packedLayout,
+    `${server}/core/store/store.test.ts`,
+    "const all = {\n  ...{ one, two },\n};",
+  );
 });
 
 test("homes: the message names the line", () => {

@@ -273,6 +273,13 @@ export const wireFields: Rule = ({ path, text }) => {
     );
 };
 
+/** A layout that only saves lines hides how long a file is. */
+export const packedLayout: Rule = ({ path, text }) => {
+  if (!/^packages\/[^/]+\/src\//.test(path) || isTest(path)) return [];
+  const lines = linesWith(codeOf(text), /^\s*\.\.\.\{ .* \},?$/);
+  return lines.map((line) => `line ${line} packs properties into one line; write one on each`);
+};
+
 /** Also the promise flavour, which is imported under many names. */
 const sleeps = [
   join("\\bawait\\s+(sleep|delay|wait|pause|set", "Timeout|scheduler\\.wait)\\s*\\("),
@@ -343,6 +350,7 @@ export const rules: Readonly<Record<string, Rule>> = {
   mustNotKnow,
   homes,
   wireFields,
+  packedLayout,
   sleeping,
   testSelection,
   unfinished,

@@ -126,8 +126,14 @@ export function codeq(options: ClientOptions = {}): Client {
 }
 
 const optionNames: OptionNames<ClientOptions> = {
-  ...{ url: true, token: true, transport: true, streams: true },
-  ...{ grace: true, tls: true, tracing: true, onWarning: true },
+  url: true,
+  token: true,
+  transport: true,
+  streams: true,
+  grace: true,
+  tls: true,
+  tracing: true,
+  onWarning: true,
 };
 
 /** @internal The options, and from the environment what they leave out. A misspelt option is refused. */

@@ -325,8 +325,16 @@ function handlerOfMany(
 const leaseDefault: Duration = "60s";
 
 const settingNames: OptionNames<TaskSettings & Schemas> = {
-  ...{ input: true, output: true, unique: true, lane: true, cost: true, codec: true },
-  ...{ retry: true, lease: true, timeout: true, priority: true },
+  input: true,
+  output: true,
+  unique: true,
+  lane: true,
+  cost: true,
+  codec: true,
+  retry: true,
+  lease: true,
+  timeout: true,
+  priority: true,
 };
 const retryNames: OptionNames<RetryOptions> = { maxAttempts: true, delay: true };
 

@@ -73,12 +73,30 @@ export type EnqueueArguments<Input> = undefined extends Input
   : [input: Input, options?: EnqueueOptions];
 
 const enqueueOptionNames: OptionNames<EnqueueOptions> = {
-  ...{ delay: true, runAt: true, priority: true, maxAttempts: true, unique: true, lane: true },
-  ...{ cost: true, executionTimeout: true, ttl: true, tags: true, batch: true, webhook: true },
-  ...{ idempotencyKey: true, idempotencyMode: true, timeout: true, signal: true, after: true },
+  delay: true,
+  runAt: true,
+  priority: true,
+  maxAttempts: true,
+  unique: true,
+  lane: true,
+  cost: true,
+  executionTimeout: true,
+  ttl: true,
+  tags: true,
+  batch: true,
+  webhook: true,
+  idempotencyKey: true,
+  idempotencyMode: true,
+  timeout: true,
+  signal: true,
+  after: true,
 };
 const uniqueNames: OptionNames<UniqueOptions> = {
-  ...{ key: true, while: true, on: true, for: true, maxWait: true },
+  key: true,
+  while: true,
+  on: true,
+  for: true,
+  maxWait: true,
 };
 
 /** Less than the limit of a message to the server. */

@@ -20,7 +20,11 @@ export async function workUntilIdle(parts: UntilIdleParts): Promise<WorkedOff> {
   const { clock, idleMs, maxMs, options, start } = parts;
   const { on = {}, middleware = [] } = options;
   const worked: Record<Settled, number> = {
-    ...{ completed: 0, failed: 0, retry: 0, dead_letter: 0, handed_back: 0 },
+    completed: 0,
+    failed: 0,
+    retry: 0,
+    dead_letter: 0,
+    handed_back: 0,
   };
   const enough = Promise.withResolvers<void>();
   let cancelQuiet = (): void => {};

@@ -37,8 +37,16 @@ export interface WorkerOptions {
 }
 
 const optionNames: OptionNames<WorkerOptions> = {
-  ...{ concurrency: true, maxTasks: true, middleware: true, on: true, name: true },
-  ...{ lagWarning: true, signals: true, grace: true, stacks: true, token: true },
+  concurrency: true,
+  maxTasks: true,
+  middleware: true,
+  on: true,
+  name: true,
+  lagWarning: true,
+  signals: true,
+  grace: true,
+  stacks: true,
+  token: true,
 };
 
 /**
@@ -108,8 +116,14 @@ export interface Worker extends AsyncDisposable {
 }
 
 const listenerNames: OptionNames<WorkerListeners> = {
-  ...{ completed: true, failed: true, refused: true, settled: true, stopped: true },
-  ...{ warning: true, progress: true, connection: true },
+  completed: true,
+  failed: true,
+  refused: true,
+  settled: true,
+  stopped: true,
+  warning: true,
+  progress: true,
+  connection: true,
 };
 
 export function checkWorkerOptions(options: WorkerOptions): void {

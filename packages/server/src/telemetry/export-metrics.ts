@@ -109,13 +109,18 @@ function dataOf(metric: ScrapedMetric, startTime: Instant, endTime: Instant): Me
   const about = { descriptor, aggregationTemporality: AggregationTemporality.CUMULATIVE };
   if (metric.type === "histogram") {
     const dataPoints = metric.histograms.map(({ labels, bounds, counts, sum, count }) => ({
-      ...{ startTime, endTime, attributes: labels },
+      startTime,
+      endTime,
+      attributes: labels,
       value: { buckets: { boundaries: [...bounds], counts: [...counts] }, sum, count },
     }));
     return { ...about, dataPointType: DataPointType.HISTOGRAM, dataPoints };
   }
   const dataPoints = metric.points.map(({ labels, value }) => ({
-    ...{ startTime, endTime, attributes: labels, value },
+    startTime,
+    endTime,
+    attributes: labels,
+    value,
   }));
   if (metric.type === "gauge") return { ...about, dataPointType: DataPointType.GAUGE, dataPoints };
   return { ...about, dataPointType: DataPointType.SUM, isMonotonic: true, dataPoints };

@@ -225,8 +225,14 @@ export class Batches {
     const { id: callbackId, tenantId, command, createdMs } = callback;
     const of = { tenantId, id: batchOfAfter(callbackId) };
     const record: BatchRecord = {
-      ...{ callbackId, command, createdMs, after },
-      ...{ on: "success", failFast: false, openUntilMs: 0, asked: "" },
+      callbackId,
+      command,
+      createdMs,
+      after,
+      on: "success",
+      failFast: false,
+      openUntilMs: 0,
+      asked: "",
     };
     let state: BatchState = { ...newBatchState, phase: "sealed" };
     const awaited: TaskId[] = [];

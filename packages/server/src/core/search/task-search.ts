@@ -160,7 +160,10 @@ export class TaskSearch {
   /** The queues that have failures of the group. */
   async #indexesOfGroup({ tenantId }: WantedTasks, group: string): Promise<readonly Index[]> {
     const found = await this.#store.failureCells(tenantId, {
-      ...{ after: "", group, limit: 1, hours: [] },
+      after: "",
+      group,
+      limit: 1,
+      hours: [],
     });
     // While flushes get in between, every queue is asked.
     const names =

@@ -54,9 +54,18 @@ export class PublicTokens {
     if (isRevoked()) return refuse("invalid_token");
     const subject = `public:${id}`;
     return accept({
-      ...{ subject, workerId: workerIdOf(subject, ""), tenantId, expiresMs, isRevoked },
-      ...{ isViewer: false, isAdmin: false, isOperator: false, hidesPayloads: false },
-      ...{ scopes: new Set<string>(), eventTypes: [], creates: new Set<string>() },
+      subject,
+      workerId: workerIdOf(subject, ""),
+      tenantId,
+      expiresMs,
+      isRevoked,
+      isViewer: false,
+      isAdmin: false,
+      isOperator: false,
+      hidesPayloads: false,
+      scopes: new Set<string>(),
+      eventTypes: [],
+      creates: new Set<string>(),
       issuedBy: "public token",
       // No header gives it a role.
       hasRole: true,

@@ -90,8 +90,12 @@ export function noteRefused(
   const { tenantId } = identity;
   events.taskRefused({
     because: "finished",
-    ...{ code, tenantId, taskId, workerId: workerId || identity.workerId },
-    ...{ traceParent: undefined, traceState: undefined },
+    code,
+    tenantId,
+    taskId,
+    workerId: workerId || identity.workerId,
+    traceParent: undefined,
+    traceState: undefined,
   });
 }
 

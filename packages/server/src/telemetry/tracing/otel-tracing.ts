@@ -88,7 +88,11 @@ export class OtelTracing implements Tracing {
     const parent = remoteContext({ traceParent, traceState });
     const nowMs = this.#clock.nowMs();
     this.#add(tracer, {
-      ...{ name, kind, parent, startMs: nowMs, endMs: nowMs },
+      name,
+      kind,
+      parent,
+      startMs: nowMs,
+      endMs: nowMs,
       context: parent === undefined ? this.#root() : this.#childOf(parent),
       attributes: {
         "codeq.tenant_id": tenantId,
@@ -106,7 +110,9 @@ export class OtelTracing implements Tracing {
     const traceParent = textOf(headers["traceparent"]);
     const traceState = textOf(headers["tracestate"]);
     this.#served({
-      ...{ traceParent, traceState, ms },
+      traceParent,
+      traceState,
+      ms,
       name: `HTTP ${method} ${route}`,
       tracer: `${this.#service}/http`,
       isError: status >= 400,
@@ -178,7 +184,9 @@ export class OtelTracing implements Tracing {
       traceState,
       end: (status) => {
         this.#add(tracer, {
-          ...{ context, parent, startMs },
+          context,
+          parent,
+          startMs,
           name: `codeq.webhook.${kind}`,
           kind: SpanKind.CLIENT,
           endMs: this.#clock.nowMs(),
@@ -233,7 +241,8 @@ export class OtelTracing implements Tracing {
     const traceId = this.#ids.generateTraceId();
     const isKept = isInShare(traceId, this.#share);
     return {
-      ...{ traceId, spanId: this.#ids.generateSpanId() },
+      traceId,
+      spanId: this.#ids.generateSpanId(),
       traceFlags: isKept ? TraceFlags.SAMPLED : TraceFlags.NONE,
     };
   }
