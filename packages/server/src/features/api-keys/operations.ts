@@ -25,8 +25,9 @@ import { type Answer, type Call, refusal, type Server } from "../../edge/operati
 type Wanted = InputOf<typeof api.apiKeys.createApiKey>;
 
 export const createApiKey = bind(api.apiKeys.createApiKey, {
+  rate: "none",
   run: (server, call, input) => makeApiKey(server, call, input),
-  audit: { of: "all", byItself: true },
+  audit: { byItself: true },
   show: ({ key, token }) => ({ status: 201, value: { ...key, token } }),
 });
 
@@ -36,7 +37,6 @@ export const listApiKeys = bind(api.apiKeys.listApiKeys, {
     const { keys, next } = await apiKeys.list({ ...page, tenantId: askedTenant(call) });
     return { ok: true, value: { keys: keys.map(apiKeyShown), next } };
   },
-  audit: { of: "other tenants" },
 });
 
 export const getApiKey = bind(api.apiKeys.getApiKey, {
@@ -47,13 +47,13 @@ export const getApiKey = bind(api.apiKeys.getApiKey, {
     const isForeign = tenantId !== undefined && found?.key.tenantId !== tenantId;
     return found === undefined || isForeign ? noSuchKey : { ok: true, value: apiKeyShown(found) };
   },
-  audit: { of: "other tenants", target: ({ id }) => id },
 });
 
 export const revokeApiKey = bind(api.apiKeys.revokeApiKey, {
   forEveryTenant: true,
+  rate: "none",
   run: (server, call, input) => endApiKey(server, call, input),
-  audit: { of: "all", byItself: true, target: ({ id }) => id },
+  audit: { byItself: true },
   show: () => ({ status: 204, value: undefined }),
 });
 

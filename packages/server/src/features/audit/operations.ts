@@ -10,7 +10,6 @@ export const listAudit = bind(api.audit.listAudit, {
     const { records, next } = await audit.list({ ...wanted, tenantId: askedTenant(call) });
     return { ok: true, value: { records: records.map(shown), next } };
   },
-  audit: { of: "other tenants" },
 });
 
 /** An action that happened once has no second time. */

@@ -19,14 +19,12 @@ export interface BackupControl {
   readonly store: Store | undefined;
 }
 
-const rate = { scope: "admin", operation: "tasks" } as const;
 /** One at a time: two would write the same file. */
 const underWay = new WeakSet<Broker>();
 
 /** Writes a backup on the machine of the server. */
 export const createBackup = bind(api.backups.createBackup, {
   showsPayloads: true,
-  rate,
   run: async ({ broker, backupControl, config, cluster }, _call, { name, isFull }) => {
     const elsewhere = cluster === undefined ? undefined : ledElsewhere(cluster.status);
     if (elsewhere !== undefined) return refusal("led_elsewhere", elsewhere);
@@ -43,7 +41,7 @@ export const createBackup = bind(api.backups.createBackup, {
       underWay.delete(broker);
     }
   },
-  audit: { of: "all", target: ({ name }) => name, detail: ({ files }) => `${files.length} files` },
+  audit: { target: ({ name }) => name, detail: ({ files }) => `${files.length} files` },
 });
 
 /** Files are written by the leaders, each on its own disk. */
@@ -63,8 +61,8 @@ function ledElsewhere({ self, shards, control }: ClusterStatus): string | undefi
 
 /** Gives a backup to a caller who stores it. */
 export const readBackup = bindInput(api.backups.readBackup, {
+  rate: { scope: "admin", operation: "tasks" },
   showsPayloads: true,
-  rate,
   run: (server, _call, { since }) => {
     const { cluster, backupControl } = server;
     if (cluster !== undefined && backupControl?.store === undefined) {

@@ -16,10 +16,7 @@ import {
 } from "../../edge/operation.ts";
 import { overQuota } from "../../edge/refusal-of.ts";
 
-const rate = { scope: "producer", operation: "create_task" } as const;
-
 export const putBatch = bind(api.batches.putBatch, {
-  rate,
   run: async (server, call, { id, ...options }) => {
     const { tenantId, creates } = call.identity;
     if (taskOfAfter(id) !== undefined) return refusal("invalid_argument", reserved);
@@ -72,17 +69,13 @@ async function changed(
   return answer.ok ? { ok: true, value: answer.batch } : refusal(answer.code);
 }
 
-const target = ({ id }: OfBatch): string => id;
-
 export const getBatch = bind(api.batches.getBatch, { run: found });
 
 export const sealBatch = bind(api.batches.sealBatch, {
-  rate,
   run: (server, call, of) => changed(server, call, of, "seal"),
 });
 
 export const cancelBatch = bind(api.batches.cancelBatch, {
-  rate,
   run: (server, call, of) => changed(server, call, of, "cancel"),
 });
 
@@ -101,22 +94,16 @@ export const listBatches = bind(api.batches.listBatches, {
     const { items, reached } = await broker.batches.list({ tenantId, after, limit });
     return { ok: true, value: { batches: items, next: reached } };
   },
-  audit: { of: "other tenants" },
 });
 
 export const getAnyBatch = bind(api.batches.getAnyBatch, {
   run: found,
-  audit: { of: "other tenants", target },
 });
 
 export const sealAnyBatch = bind(api.batches.sealAnyBatch, {
-  rate: { scope: "admin", operation: "tasks" },
   run: (server, call, of) => changed(server, call, of, "seal"),
-  audit: { of: "all", target },
 });
 
 export const cancelAnyBatch = bind(api.batches.cancelAnyBatch, {
-  rate: { scope: "admin", operation: "tasks" },
   run: (server, call, of) => changed(server, call, of, "cancel"),
-  audit: { of: "all", target },
 });

@@ -13,8 +13,6 @@ import { type ClusterNode, readMember } from "../../config/cluster.ts";
 import { bind } from "../../edge/bind.ts";
 import { type Answer, refusal } from "../../edge/operation.ts";
 
-const rate = { scope: "admin", operation: "tasks" } as const;
-
 export const getCluster = bind(api.cluster.getCluster, {
   run: async ({ cluster, freeBytes: ask, config }) => {
     const freeBytes = await ask();
@@ -34,7 +32,6 @@ export const getCluster = bind(api.cluster.getCluster, {
       },
     };
   },
-  audit: { of: "other tenants" },
 });
 
 function shownServer({ name, url, isOnline, isLearner, health }: LogServerStatus) {
@@ -76,7 +73,6 @@ export const getRaftStatus = bind(api.cluster.getRaftStatus, {
 
 /** Before a machine is stopped, or to put leaders where they belong. */
 export const handOff = bind(api.cluster.handOff, {
-  rate,
   run: async ({ cluster }, _call, input) => {
     // A server alone leads what it has.
     if (cluster === undefined) return { ok: true, value: [] };
@@ -90,7 +86,6 @@ export const handOff = bind(api.cluster.handOff, {
     return shard.ok ? answerOf(await cluster.handOff({ shard: shard.value, to })) : shard;
   },
   audit: {
-    of: "all",
     target: ({ shard, to }) => `${shard || "all shards"} to ${to || "the next node"}`,
     detail: (handed) => handed.map((each) => `${nameOf(each.shard)}: ${each.to}`).join(", "),
   },
@@ -120,23 +115,19 @@ function shardName(shard: number): string {
 
 /** The logs get their last records, so that every node that has read them has everything, and no node can lead. */
 export const endCluster = bind(api.cluster.endCluster, {
-  rate,
   run: async ({ cluster }, _call, { isConfirmed }) => {
     if (!isConfirmed) return refusal("invalid_argument", "confirm with 'confirm': true");
     await cluster?.end();
     return { ok: true, value: { ended: cluster !== undefined } };
   },
-  audit: { of: "all" },
 });
 
 const ofMember = {
-  of: "all",
   target: ({ node }: { readonly node: string }) => node,
   detail: ({ state }: { readonly state: string }) => state,
 } as const;
 
 export const addNode = bind(api.cluster.addNode, {
-  rate,
   run: async ({ cluster }, _call, { node }) => {
     if (cluster === undefined) return refusal("no_cluster");
     const member = readMember(node);
@@ -154,7 +145,6 @@ export const addNode = bind(api.cluster.addNode, {
 });
 
 export const removeNode = bind(api.cluster.removeNode, {
-  rate,
   run: async ({ cluster }, _call, { node }) => {
     if (cluster === undefined) return refusal("no_cluster");
     return answerOf(await cluster.remove(node));
@@ -171,7 +161,6 @@ function memberText(members: readonly ClusterNode[]): string {
 }
 
 export const repairCluster = bind(api.cluster.repairCluster, {
-  rate,
   run: async ({ cluster }, _call, input): Promise<Answer<readonly RepairedLog[]>> => {
     if (cluster === undefined) return { ok: true, value: [] };
     const { nodes, shards } = cluster.status;
@@ -195,7 +184,6 @@ export const repairCluster = bind(api.cluster.repairCluster, {
     }
   },
   audit: {
-    of: "all",
     target: ({ shard }) => shard || "all shards",
     detail: (logs) => `${logs.filter(({ isDone }) => isDone).length} repaired`,
   },

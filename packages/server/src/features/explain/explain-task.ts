@@ -43,7 +43,6 @@ export const explainAnyTask = bind(api.explain.explainAnyTask, {
     const id = await wholeId(server, call, input.id);
     return id.ok ? explainTask.run(server, call, { id: id.value }) : id;
   },
-  audit: { of: "other tenants", target: ({ id }) => id },
   show,
 });
 

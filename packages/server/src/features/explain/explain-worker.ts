@@ -41,7 +41,6 @@ export const explainWorker = bind(api.explain.explainWorker, {
       },
     };
   },
-  audit: { of: "other tenants", target: ({ workerId }) => workerId },
 });
 
 async function queuesOf(

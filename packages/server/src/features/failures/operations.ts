@@ -20,10 +20,8 @@ export interface TriagedGroup {
   readonly triage?: Triage;
 }
 
-const rate = { scope: "admin", operation: "tasks" } as const;
-
 export const listFailureGroups = bind(api.failures.listFailureGroups, {
-  rate,
+  rate: { scope: "admin", operation: "tasks" },
   run: async ({ broker, clock }, call, { after, ...input }) => {
     const hidden = problemOfSearch(call, input);
     if (hidden !== undefined) return hidden;
@@ -60,11 +58,9 @@ export const listFailureGroups = bind(api.failures.listFailureGroups, {
     groups.sort((one, other) => other.count - one.count);
     return { ok: true, value: { groups, scanned, next } };
   },
-  audit: { of: "other tenants" },
 });
 
 export const triageFailureGroup = bind(api.failures.triageFailureGroup, {
-  rate,
   run: async ({ broker, clock }, call, wanted): Promise<Answer<TriagedGroup>> => {
     const { id: group, state, snoozeSeconds, reason } = wanted;
     const { tenantId, subject } = call.identity;
@@ -87,8 +83,6 @@ export const triageFailureGroup = bind(api.failures.triageFailureGroup, {
     return { ok: true, value: { id: group, state, triage } };
   },
   audit: {
-    of: "all",
-    target: ({ id }) => id,
     detail: ({ state, triage }) => (triage === undefined ? "open" : `${state} ${triage.reason}`),
   },
 });

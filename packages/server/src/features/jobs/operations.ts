@@ -12,11 +12,9 @@ import type { BulkJob, Canary, JobAction } from "./job-record.ts";
 
 type Input = InputOf<typeof api.jobs.createJob>;
 
-const rate = { scope: "admin", operation: "tasks" } as const;
 const countedPagesMax = 20;
 
 export const createJob = bind(api.jobs.createJob, {
-  rate,
   run: async (server, call, input): Promise<Answer<BulkJob | Counted>> => {
     const hidden = problemOfSearch(call, input);
     if (hidden !== undefined) return hidden;
@@ -35,7 +33,6 @@ export const createJob = bind(api.jobs.createJob, {
     return job === undefined ? refusal("too_many_jobs") : { ok: true, value: job };
   },
   audit: {
-    of: "all",
     target: ({ isAll, isDryRun, ...input }) =>
       `${isDryRun ? "dry run: " : ""}${input.action} ${isAll ? "all" : describeFilter(input)}`,
     detail: (created) => ("id" in created ? created.id : `${created.matched} tasks`),
@@ -49,7 +46,6 @@ export const listJobs = bind(api.jobs.listJobs, {
     const found = jobs.of(call.identity.tenantId);
     return { ok: true, value: { jobs: found.map((job) => jobFor(call, job)) } };
   },
-  audit: { of: "other tenants" },
 });
 
 export const getJob = bind(api.jobs.getJob, {
@@ -57,11 +53,9 @@ export const getJob = bind(api.jobs.getJob, {
     const job = jobs.find(call.identity.tenantId, id);
     return job === undefined ? refusal("job_not_found") : { ok: true, value: jobFor(call, job) };
   },
-  audit: { of: "other tenants", target: ({ id }) => id },
 });
 
 const changing = (state: "running" | "paused" | "aborted") => ({
-  rate,
   run: async ({ jobs }: Server, call: Call, { id }: { readonly id: string }) => {
     const job = jobs.find(call.identity.tenantId, id);
     if (job === undefined) return refusal("job_not_found");
@@ -69,7 +63,6 @@ const changing = (state: "running" | "paused" | "aborted") => ({
     if (changed === undefined) return refusal("job_has_ended");
     return { ok: true, value: jobFor(call, changed) } as const;
   },
-  audit: { of: "all", target: ({ id }: { readonly id: string }) => id } as const,
 });
 
 export const pauseJob = bind(api.jobs.pauseJob, changing("paused"));

@@ -13,17 +13,10 @@ import type { LaneLook } from "../../core/search/explained.ts";
 import { bind } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
 
-const rate = { scope: "admin", operation: "tasks" } as const;
-
 interface OfLane {
   readonly name: string;
   readonly lane: string;
 }
-
-const audit = {
-  of: "all",
-  target: ({ name, lane }: OfLane) => `${name} ${lane}`,
-} as const;
 
 export const listLanes = bind(api.lanes.listLanes, {
   run: async ({ broker }, call, { name, lane, limit }) => {
@@ -31,11 +24,9 @@ export const listLanes = bind(api.lanes.listLanes, {
     const found = await broker.lanesOf(of, { lane, limit });
     return { ok: true, value: { ...found, lanes: sharesIn(found) } };
   },
-  audit: { of: "other tenants", target: ({ name }) => name },
 });
 
 export const putLane = bind(api.lanes.putLane, {
-  rate,
   run: (server, call, { name, lane, concurrency, rate: ofLane, weight }) =>
     change(server, nameOf(call, { name, lane }), ({ pause }) => ({
       concurrency,
@@ -43,32 +34,26 @@ export const putLane = bind(api.lanes.putLane, {
       weight,
       pause,
     })),
-  audit,
 });
 
 export const deleteLane = bind(api.lanes.deleteLane, {
-  rate,
   run: async (server, call, of) => {
     await change(server, nameOf(call, of), ({ pause }) => ({ ...noLaneLimits, pause }));
     return { ok: true, value: undefined };
   },
-  audit,
 });
 
 export const pauseLane = bind(api.lanes.pauseLane, {
-  rate,
   run: (server, call, { name, lane, reason }) => {
     const pause = { by: call.identity.subject, atMs: server.clock.nowMs(), reason };
     return change(server, nameOf(call, { name, lane }), (before) => ({ ...before, pause }));
   },
-  audit: { ...audit, detail: ({ paused }) => paused?.reason ?? "" },
+  audit: { detail: ({ paused }) => paused?.reason ?? "" },
 });
 
 export const resumeLane = bind(api.lanes.resumeLane, {
-  rate,
   run: (server, call, of) =>
     change(server, nameOf(call, of), (before) => ({ ...before, pause: undefined })),
-  audit,
 });
 
 type ShownLane = LaneLook & { readonly share: number };

@@ -18,7 +18,6 @@ import { parseInstant } from "../../core/timestamps.ts";
 import { bind, bindInput } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
 
-const rate = { scope: "admin", operation: "tasks" } as const;
 const readyIn = ({ ready }: { readonly ready: readonly number[] }): number =>
   ready.reduce((sum, count) => sum + count, 0);
 
@@ -56,7 +55,6 @@ export const listQueues = bindInput(api.queues.listQueues, {
     const value = { view, tenantId, queues: sorted, pauses, leasesMax, asking, nowMs, isPartial };
     return { ok: true, value };
   },
-  audit: { of: "other tenants" },
 });
 
 export const getQueue = bind(api.queues.getQueue, {
@@ -74,7 +72,6 @@ export const getQueue = bind(api.queues.getQueue, {
     const shown = topic && topicState(topic, counts.leased);
     return { ok: true, value: { ...countsOf(command, counts), paused, topic: shown, isPartial } };
   },
-  audit: { of: "other tenants", target: ({ command }) => command },
 });
 
 function countsOf(command: string, counts: QueueCounts["counts"]) {
@@ -90,7 +87,6 @@ function topicState({ version, policy }: Topic, leased: number) {
 }
 
 export const pauseQueue = bind(api.queues.pauseQueue, {
-  rate,
   run: async ({ broker, clock }, call, { command, reason }) => {
     const name = queueOf(command);
     const { tenantId, subject } = call.identity;
@@ -101,17 +97,15 @@ export const pauseQueue = bind(api.queues.pauseQueue, {
     await broker.pause({ tenantId, name }, pause);
     return { ok: true, value: { queue: name, ...pause } };
   },
-  audit: { of: "all", target: ({ command }) => command, detail: ({ reason }) => reason },
+  audit: { detail: ({ reason }) => reason },
 });
 
 export const resumeQueue = bind(api.queues.resumeQueue, {
-  rate,
   run: async ({ broker }, call, { command }) => {
     const name = queueOf(command);
     await broker.pause({ tenantId: call.identity.tenantId, name }, undefined);
     return { ok: true, value: { command: name, paused: false as const } };
   },
-  audit: { of: "all", target: ({ command }) => command },
 });
 
 export const listPauses = bind(api.queues.listPauses, {
@@ -120,7 +114,6 @@ export const listPauses = bind(api.queues.listPauses, {
     const pauses = paused.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
     return { ok: true, value: { pauses } };
   },
-  audit: { of: "other tenants" },
 });
 
 export interface CleanedUp {
@@ -149,7 +142,6 @@ export const cleanUp = bindInput(api.queues.cleanUp, {
     return { ok: true, value: { before, beforeMs, deleted, limit } };
   },
   audit: {
-    of: "all",
     target: ({ before }) => before,
     detail: ({ deleted }) => `deleted ${deleted} tasks`,
   },
@@ -157,7 +149,6 @@ export const cleanUp = bindInput(api.queues.cleanUp, {
 
 export const listSettings = bind(api.queues.listSettings, {
   run: ({ config }) => ({ ok: true, value: { settings: describeConfig(config) } }),
-  audit: { of: "other tenants" },
 });
 
 interface WantedSeries {
@@ -198,12 +189,10 @@ async function seriesOf(
 
 export const getQueueSeries = bind(api.queues.getQueueSeries, {
   run: async (server, call, wanted) => ({ ok: true, value: await seriesOf(server, call, wanted) }),
-  audit: { of: "other tenants", target: ({ command }) => command },
 });
 
 export const getSeries = bind(api.queues.getSeries, {
   run: async (server, call, wanted) => ({ ok: true, value: await seriesOf(server, call, wanted) }),
-  audit: { of: "other tenants" },
 });
 
 const hoursPerDay = 24;
@@ -262,7 +251,7 @@ export const getTrends = bind(api.queues.getTrends, {
     const queues = await Promise.all([...new Set(commands.map(queueOf))].map(trendOf));
     return { ok: true, value: { fromMs: from * minuteMs, queues } };
   },
-  audit: { of: "other tenants", target: ({ queues }) => queues },
+  audit: { target: ({ queues }) => queues },
 });
 
 /** The tenants that have tasks waiting, in progress or as dead letters, so that an operator knows where to act. */
@@ -273,5 +262,4 @@ export const listTenants = bind(api.queues.listTenants, {
     const hasMore = names.length > tenants.length;
     return { ok: true, value: { tenants, hasMore, isPartial: broker.isPartial } };
   },
-  audit: { of: "other tenants" },
 });

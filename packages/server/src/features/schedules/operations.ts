@@ -29,13 +29,10 @@ import { overQuota } from "../../edge/refusal-of.ts";
 import { explained } from "./explain-schedule.ts";
 import { nextRuns, type ReadSpec, readSpec } from "./planned-runs.ts";
 
-const rate = { scope: "admin", operation: "tasks" } as const;
-
 /** How far a task may be spread over, and how late it may be created. */
 const durationMsMax = 366 * 24 * 3_600_000;
 
 export const putSchedule = bind(api.schedules.putSchedule, {
-  rate,
   run: async (server, call, { id, ifVersion, ...given }) => {
     const { broker } = server;
     const { unique } = given;
@@ -60,8 +57,6 @@ export const putSchedule = bind(api.schedules.putSchedule, {
     return refusal(put.code, text);
   },
   audit: {
-    of: "all",
-    target: ({ id }) => id,
     detail: ({ schedule: { version, cron, every, tz, command } }) =>
       `version ${version}: ${command} ${cron === "" ? `every ${every}` : `${cron} ${tz}`}`,
   },
@@ -163,14 +158,11 @@ function answered(call: Call, schedule: ShownSchedule | undefined): Answer<Shown
   return { ok: true, value: shownTo(call, schedule) };
 }
 
-const ofOne = { of: "all", target: ({ id }: { readonly id: string }) => id } as const;
-
 export const getSchedule = bind(api.schedules.getSchedule, {
   run: async ({ broker }, call, { id }) => {
     const { tenantId } = call.identity;
     return answered(call, await broker.schedules.get({ tenantId, id }));
   },
-  audit: { ...ofOne, of: "other tenants" },
 });
 
 export const listSchedules = bind(api.schedules.listSchedules, {
@@ -180,40 +172,33 @@ export const listSchedules = bind(api.schedules.listSchedules, {
     const schedules = items.map((schedule) => shownTo(call, schedule));
     return { ok: true, value: { schedules, next: reached } };
   },
-  audit: { of: "other tenants" },
 });
 
 export const deleteSchedule = bind(api.schedules.deleteSchedule, {
-  rate,
   run: async ({ broker }, call, { id }) => {
     const isGone = await broker.schedules.delete({ tenantId: call.identity.tenantId, id });
     return isGone ? { ok: true, value: undefined } : refusal("schedule_not_found");
   },
-  audit: ofOne,
 });
 
 export const pauseSchedule = bind(api.schedules.pauseSchedule, {
-  rate,
   run: async ({ broker, clock }, call, { id, reason }) => {
     const { identity } = call;
     const pause = { by: identity.subject, reason, atMs: Math.floor(clock.nowMs()) };
     const { tenantId } = identity;
     return answered(call, await broker.schedules.pause({ tenantId, id }, pause));
   },
-  audit: { ...ofOne, detail: ({ paused }) => paused?.reason ?? "" },
+  audit: { detail: ({ paused }) => paused?.reason ?? "" },
 });
 
 export const resumeSchedule = bind(api.schedules.resumeSchedule, {
-  rate,
   run: async ({ broker }, call, { id }) => {
     const { tenantId } = call.identity;
     return answered(call, await broker.schedules.resume({ tenantId, id }));
   },
-  audit: ofOne,
 });
 
 export const runSchedule = bind(api.schedules.runSchedule, {
-  rate,
   run: async (server, call, { id }) => {
     const { tenantId } = call.identity;
     const ran = await server.broker.schedules.run({ tenantId, id });
@@ -223,11 +208,10 @@ export const runSchedule = bind(api.schedules.runSchedule, {
     const text = `task ${ran.taskId} of the schedule has not ended; wait for it, cancel it, or set overlap to "allow"`;
     return refusal(ran.code, text);
   },
-  audit: { ...ofOne, detail: ({ taskId }) => `task ${taskId}` },
+  audit: { detail: ({ taskId }) => `task ${taskId}` },
 });
 
 export const backfillSchedule = bind(api.schedules.backfillSchedule, {
-  rate,
   run: async (
     server,
     call,
@@ -273,7 +257,6 @@ export const backfillSchedule = bind(api.schedules.backfillSchedule, {
     return { ok: true, value: { ...job, action: "backfill", canary: undefined } };
   },
   audit: {
-    ...ofOne,
     detail: (begun) => ("id" in begun ? `job ${begun.id}` : `dry run: ${begun.matched}`),
   },
   show: (begun) => ({ status: "id" in begun ? 201 : 200, value: begun }),
@@ -290,7 +273,6 @@ export const listScheduleRuns = bind(api.schedules.listScheduleRuns, {
     if ((await broker.schedules.get(of)) === undefined) return refusal("schedule_not_found");
     return { ok: true, value: { runs: await broker.schedules.runs(of, limit) } };
   },
-  audit: { ...ofOne, of: "other tenants" },
 });
 
 export const explainSchedule = bind(api.schedules.explainSchedule, {
@@ -317,7 +299,6 @@ export const explainSchedule = bind(api.schedules.explainSchedule, {
       value: explained({ schedule, spec, zone, asked, nominalMs, looked, nowMs }),
     };
   },
-  audit: { ...ofOne, of: "other tenants" },
 });
 
 /** An instant as the caller wrote it. */
@@ -358,7 +339,6 @@ export const previewSchedule = bind(api.schedules.previewSchedule, {
     }
     return { ok: true, value: { runs, hasMore } };
   },
-  audit: { of: "other tenants" },
 });
 
 declare module "../../edge/operation.ts" {

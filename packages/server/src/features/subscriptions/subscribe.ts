@@ -78,35 +78,25 @@ export const unsubscribe = bind(api.subscriptions.unsubscribe, {
   },
 });
 
-const rate = { scope: "admin", operation: "tasks" } as const;
-const target = ({ id }: { readonly id: string }): string => id;
-
 export const listAllSubscriptions = bind(api.subscriptions.listAllSubscriptions, {
   run: onAll(listSubscriptions),
-  audit: { of: "other tenants" },
 });
 
 export const getAnySubscription = bind(api.subscriptions.getAnySubscription, {
   run: onAll(getSubscription),
-  audit: { of: "other tenants", target },
 });
 
 export const subscribeUrl = bind(api.subscriptions.subscribeUrl, {
-  rate,
   run: onAll(subscribe),
-  audit: { of: "all", target: ({ callbackUrl }) => callbackUrl, detail: target },
+  audit: { target: ({ callbackUrl }) => callbackUrl, detail: ({ id }) => id },
 });
 
 export const renewAnySubscription = bind(api.subscriptions.renewAnySubscription, {
-  rate,
   run: onAll(renewSubscription),
-  audit: { of: "all", target },
 });
 
 export const deleteSubscription = bind(api.subscriptions.deleteSubscription, {
-  rate,
   run: onAll(unsubscribe),
-  audit: { of: "all", target },
 });
 
 /** Runs the operation as a caller that may work on all commands. */

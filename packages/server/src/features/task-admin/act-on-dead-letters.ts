@@ -27,7 +27,6 @@ const failedMax = 100;
 const pieceTasks = 200;
 
 const acting = (action: TaskAction) => ({
-  rate: { scope: "admin", operation: "tasks" } as const,
   run: async (server: Server, call: Call, input: Input): Promise<Answer<Done>> => {
     const { ids, isAll, isDryRun } = input;
     const hidden = problemOfSearch(call, input);
@@ -46,7 +45,6 @@ const acting = (action: TaskAction) => ({
     return refused ?? { ok: true, value: run.done };
   },
   audit: {
-    of: "all",
     target: describe,
     detail: ({ matched, changed }: Done) => `${changed} of ${matched} tasks`,
   } as const,

@@ -20,14 +20,10 @@ interface TaskInput {
   readonly id: string;
 }
 
-const rules = {
-  rate: { scope: "admin", operation: "tasks" },
-  audit: { of: "all", target: ({ id }: TaskInput) => id, detail: ({ id }: Task) => id },
-} as const;
+const audit = { detail: ({ id }: Task) => id };
 
 /** The task itself or, with changes, a new one that is linked to it. */
 export const replayTask = bindInput(api.taskAdmin.replayTask, {
-  ...rules,
   run: (server, call, { id, ...changes }) => {
     if (Object.values(changes).every((value) => value === undefined)) {
       return act(server, call, id, { kind: "replay" });
@@ -39,6 +35,7 @@ export const replayTask = bindInput(api.taskAdmin.replayTask, {
       delaySeconds > 0 ? server.clock.nowMs() + Math.round(delaySeconds * 1000) : undefined;
     return act(server, call, id, { kind: "replayAs", changes: { ...rest, visibleMs: dueMs } });
   },
+  audit,
 });
 
 function problemOfChanges(
@@ -55,15 +52,14 @@ function problemOfChanges(
 }
 
 export const deleteTask = bind(api.taskAdmin.deleteTask, {
-  ...rules,
   run: (server, call, { id }) => act(server, call, id, { kind: "delete" }),
+  audit,
   show: () => ({ status: 204, value: undefined }),
 });
 
-export const cancelAnyTask = bindInput(api.taskAdmin.cancelAnyTask, { ...rules, run: cancel });
+export const cancelAnyTask = bindInput(api.taskAdmin.cancelAnyTask, { run: cancel, audit });
 
 export const cancelTask = bindInput(api.tasks.cancelTask, {
-  rate: { scope: "producer", operation: "create_task" },
   run: async (server, call, input) => {
     if (input.id.length !== idChars) return refusal("not_found");
     const problem = await problemOfProducer(server, call, input.id as TaskId);
@@ -104,12 +100,11 @@ export type EditTaskInput = InputOf<typeof api.taskAdmin.editTask>;
 
 /** Changes a waiting task: its queue, its priority, its payload, or when it may be claimed. */
 export const editTask = bindInput(api.taskAdmin.editTask, {
-  ...rules,
   run: async (server, call, input) => {
     const edit = editOf(server, input);
     return edit.ok ? act(server, call, input.id, { kind: "edit", edit: edit.value }) : edit;
   },
-  audit: { ...rules.audit, target: describe },
+  audit: { ...audit, target: describe },
 });
 
 /** The task and which of its fields; payloads are not for the audit trail. */

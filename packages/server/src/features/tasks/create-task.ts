@@ -12,7 +12,6 @@ import { bindByHand } from "../../edge/bind.ts";
 import {
   type Answer,
   type Call,
-  type Rate,
   type Refusal,
   refusal,
   type Server,
@@ -59,24 +58,20 @@ export interface CreatedTask {
   readonly deduplicated: boolean;
 }
 
-/** A batch counts as its tasks. */
-const rate: Rate = { scope: "producer", operation: "create_task" };
-
 export const createTask = bindByHand<CreateTaskInput, CreatedTask>(api.work.createTask, {
-  rate,
   run: (server, call, input) => created(server, call, input),
 });
 
 export const createTasks = bindByHand<readonly CreateTaskInput[], readonly Answer<CreatedTask>[]>(
   api.work.createTasks,
   {
-    rate,
     refusalsIn: (answers) => answers.filter((each) => !each.ok).map(({ code }) => code),
     run: async (server, call, inputs) => {
       const { createBatchMax } = server.config;
       if (inputs.length > createBatchMax) {
         return refusal("invalid_argument", `batch size exceeds maximum of ${createBatchMax}`);
       }
+      // A batch counts as its tasks.
       const refused = call.admission.countAs(inputs.length);
       if (refused !== undefined) return refused;
       const answers = await createEach(server, call, inputs);

@@ -11,10 +11,7 @@ import type { Topic } from "../../core/records/topic-record.ts";
 import { bind } from "../../edge/bind.ts";
 import { refusal, type Server } from "../../edge/operation.ts";
 
-const rate = { scope: "admin", operation: "tasks" } as const;
-
 export const putTopic = bind(api.topics.putTopic, {
-  rate,
   run: async ({ broker }, call, { name: spelled, ...wanted }) => {
     const name = queueOf(spelled);
     const deadLetterTopicRef = queueOf(wanted.deadLetterTopicRef);
@@ -36,8 +33,6 @@ export const putTopic = bind(api.topics.putTopic, {
     return { ok: true, value: await broker.putTopic({ tenantId, name }, policy) };
   },
   audit: {
-    of: "all",
-    target: ({ name }) => name,
     detail: ({ topic }) => `version ${topic.version}: ${JSON.stringify(topic.policy)}`,
   },
   show: ({ topic, isNew }) => ({ status: isNew ? 201 : 200, value: shown(topic) }),
@@ -51,7 +46,6 @@ export const getTopic = bind(api.topics.getTopic, {
     if (topic !== undefined) return { ok: true, value: shown(topic) };
     return refusal("topic_not_found", `queue topic "${tenantId}.${name}" not found`);
   },
-  audit: { of: "other tenants", target: ({ name }) => name },
 });
 
 export const listTopics = bind(api.topics.listTopics, {
@@ -63,11 +57,9 @@ export const listTopics = bind(api.topics.listTopics, {
     const next = found.length > page.length ? page.at(-1)?.name : undefined;
     return { ok: true, value: { topics: page.map(shown), next } };
   },
-  audit: { of: "other tenants" },
 });
 
 export const deleteTopic = bind(api.topics.deleteTopic, {
-  rate,
   run: async ({ broker }, call, { name: spelled }) => {
     const { tenantId } = call.identity;
     const name = queueOf(spelled);
@@ -79,7 +71,6 @@ export const deleteTopic = bind(api.topics.deleteTopic, {
     await broker.deleteTopic({ tenantId, name });
     return { ok: true, value: undefined };
   },
-  audit: { of: "all", target: ({ name }) => name },
 });
 
 function placementOf(topic: Topic | undefined): Topic["policy"]["placement"] {

@@ -14,15 +14,11 @@ import { bind, type InputOf } from "../../edge/bind.ts";
 import { type Answer, type Call, refusal, type Server } from "../../edge/operation.ts";
 import { wholeId } from "../../edge/task-filter-input.ts";
 
-const rate = { scope: "admin", operation: "tasks" } as const;
-
 export const getDeliveries = bind(api.webhooks.getDeliveries, {
   run: deliveriesOf,
-  audit: { of: "other tenants", target: ({ id }) => id },
 });
 
 export const redeliverTask = bind(api.webhooks.redeliverTask, {
-  rate,
   run: async (server, call, input): Promise<Answer<TaskDeliveries>> => {
     const id = await wholeId(server, call, input.id);
     if (!id.ok) return id;
@@ -31,7 +27,7 @@ export const redeliverTask = bind(api.webhooks.redeliverTask, {
     const code = codeOf(redelivered);
     return code === undefined ? deliveriesOf(server, call, { id: id.value }) : refusal(code);
   },
-  audit: { of: "all", target: ({ id }) => id, detail: ({ id }) => id },
+  audit: { detail: ({ id }) => id },
 });
 
 async function deliveriesOf(
@@ -53,7 +49,6 @@ export const listFailedDeliveries = bind(api.webhooks.listFailedDeliveries, {
     const wanted = { tenantId, sinceMs: sinceMs.value, after, limit };
     return { ok: true, value: await broker.webhooks.failed(wanted) };
   },
-  audit: { of: "other tenants" },
 });
 
 const failedMax = 100;
@@ -61,7 +56,6 @@ const failedMax = 100;
 const pieceTasks = 200;
 
 export const redeliverFailed = bind(api.webhooks.redeliverFailed, {
-  rate,
   run: async (server, call, input) => {
     if (input.since === "") {
       return refusal("invalid_argument", "'since' is missing (give the first moment, as RFC3339)");
@@ -71,7 +65,6 @@ export const redeliverFailed = bind(api.webhooks.redeliverFailed, {
     return { ok: true, value: await redeliverSince(server, call, input, sinceMs.value) };
   },
   audit: {
-    of: "all",
     target: ({ since, url, isDryRun }) => `${isDryRun ? "dry run: " : ""}since ${since} ${url}`,
     detail: ({ matched, redelivered }) => `${redelivered} of ${matched} webhooks`,
   },
@@ -122,11 +115,9 @@ export const listEndpoints = bind(api.webhooks.listEndpoints, {
     const endpoints = found.map((each) => ({ ...each, disabled: each.disabledMs !== undefined }));
     return { ok: true, value: { endpoints: endpoints.sort((a, b) => (a.url < b.url ? -1 : 1)) } };
   },
-  audit: { of: "other tenants" },
 });
 
 export const enableEndpoint = bind(api.webhooks.enableEndpoint, {
-  rate,
   run: async ({ broker }, call, { url }) => {
     if (url.length > limits.webhookCharsMax || !URL.canParse(url)) {
       return refusal("invalid_argument", "invalid 'url' (give the URL of an endpoint)");
@@ -135,14 +126,13 @@ export const enableEndpoint = bind(api.webhooks.enableEndpoint, {
     if (!isEnabled) return refusal("endpoint_not_found");
     return { ok: true, value: { url, disabled: false as const } };
   },
-  audit: { of: "all", target: ({ url }) => url },
+  audit: { target: ({ url }) => url },
 });
 
 const secretBytes = 32;
 const idBytes = 8;
 
 export const rotateWebhookSecret = bind(api.webhooks.rotateWebhookSecret, {
-  rate,
   run: async (server, call, { overlapSeconds }) => {
     const { broker, clock } = server;
     const { tenantId, subject: createdBy } = call.identity;
@@ -158,7 +148,7 @@ export const rotateWebhookSecret = bind(api.webhooks.rotateWebhookSecret, {
     await broker.webhooks.changeSecrets(tenantId, { kind: "rotate", secret, overlapUntilMs });
     return { ok: true, value: secret };
   },
-  audit: { of: "all", detail: ({ id }) => id },
+  audit: { detail: ({ id }) => id },
 });
 
 /** The secrets that sign now, the newest first. */
@@ -167,18 +157,15 @@ export const listWebhookSecrets = bind(api.webhooks.listWebhookSecrets, {
     const secrets = await broker.webhooks.secrets(call.identity.tenantId);
     return { ok: true, value: { secrets: validNow(secrets, clock.nowMs()) } };
   },
-  audit: { of: "other tenants" },
 });
 
 /** Without any secret of the tenant's own, that of the configuration signs. */
 export const revokeWebhookSecret = bind(api.webhooks.revokeWebhookSecret, {
-  rate,
   run: async (server, call, { id }) => {
     const { tenantId } = call.identity;
     const isKnown = await server.broker.webhooks.changeSecrets(tenantId, { kind: "revoke", id });
     return isKnown ? { ok: true, value: undefined } : refusal("secret_not_found");
   },
-  audit: { of: "all", target: ({ id }) => id },
 });
 
 function drawn({ randomBytes }: Server, bytes: number): Buffer {

@@ -23,5 +23,4 @@ export const listWorkers = bind(api.workers.listWorkers, {
     const next = sorted.length > page.length ? page.at(-1)?.workerId : undefined;
     return { ok: true, value: { workers: page, next, isPartial } };
   },
-  audit: { of: "other tenants" },
 });
