@@ -2,101 +2,27 @@
 import { api } from "@codeq/protocol/api";
 import { contractRoutes } from "../edge/http/contract/contract-route.ts";
 import type { AnyRoute } from "../edge/http/route.ts";
-import {
-  createApiKey,
-  getApiKey,
-  listApiKeys,
-  revokeApiKey,
-} from "../features/api-keys/operations.ts";
+import * as apiKeys from "../features/api-keys/operations.ts";
 import { artifactRoutes } from "../features/artifacts/artifact-routes.ts";
-import { downloadAnyArtifact, downloadArtifact } from "../features/artifacts/download-artifact.ts";
-import { uploadArtifact } from "../features/artifacts/upload-artifact.ts";
-import { listAudit } from "../features/audit/operations.ts";
+import * as downloads from "../features/artifacts/download-artifact.ts";
+import * as uploads from "../features/artifacts/upload-artifact.ts";
+import * as audit from "../features/audit/operations.ts";
 import { createBackup, readBackup, sentBackup } from "../features/backups/operations.ts";
-import {
-  cancelAnyBatch,
-  cancelBatch,
-  getAnyBatch,
-  getBatch,
-  listBatches,
-  listBatchResults,
-  putBatch,
-  sealAnyBatch,
-  sealBatch,
-} from "../features/batches/operations.ts";
-import {
-  addNode,
-  endCluster,
-  getCluster,
-  getRaftStatus,
-  handOff,
-  removeNode,
-  repairCluster,
-} from "../features/cluster/operations.ts";
+import * as batches from "../features/batches/operations.ts";
+import * as cluster from "../features/cluster/operations.ts";
 import { eventRoutes } from "../features/events/event-routes.ts";
 import { watchEvents } from "../features/events/watch-events.ts";
 import { createPublicToken, watchTask } from "../features/events/watch-task.ts";
 import { explainAnyTask, explainTask } from "../features/explain/explain-task.ts";
 import { explainWorker } from "../features/explain/explain-worker.ts";
-import { listFailureGroups, triageFailureGroup } from "../features/failures/operations.ts";
-import {
-  abortJob,
-  createJob,
-  getJob,
-  listJobs,
-  pauseJob,
-  resumeJob,
-} from "../features/jobs/operations.ts";
-import {
-  deleteLane,
-  listLanes,
-  pauseLane,
-  putLane,
-  resumeLane,
-} from "../features/lanes/operations.ts";
-import {
-  cleanUp,
-  getQueue,
-  getQueueSeries,
-  getSeries,
-  getTrends,
-  listPauses,
-  listQueues,
-  listSettings,
-  listTenants,
-  pauseQueue,
-  resumeQueue,
-} from "../features/queues/operations.ts";
+import * as failures from "../features/failures/operations.ts";
+import * as jobs from "../features/jobs/operations.ts";
+import * as lanes from "../features/lanes/operations.ts";
+import * as queues from "../features/queues/operations.ts";
 import { cleanedUpReply, queuesReply } from "../features/queues/queue-replies.ts";
-import {
-  backfillSchedule,
-  deleteSchedule,
-  explainSchedule,
-  getSchedule,
-  listScheduleRuns,
-  listSchedules,
-  pauseSchedule,
-  previewSchedule,
-  putSchedule,
-  resumeSchedule,
-  runSchedule,
-} from "../features/schedules/operations.ts";
-import {
-  deleteSubscription,
-  getAnySubscription,
-  getSubscription,
-  listAllSubscriptions,
-  listSubscriptions,
-  renewAnySubscription,
-  renewSubscription,
-  subscribe,
-  subscribeUrl,
-  unsubscribe,
-} from "../features/subscriptions/subscribe.ts";
-import {
-  deleteDeadLetters,
-  replayDeadLetters,
-} from "../features/task-admin/act-on-dead-letters.ts";
+import * as schedules from "../features/schedules/operations.ts";
+import * as subscriptions from "../features/subscriptions/subscribe.ts";
+import * as deadLetters from "../features/task-admin/act-on-dead-letters.ts";
 import {
   cancelAnyTask,
   cancelTask,
@@ -104,7 +30,7 @@ import {
   editTask,
   replayTask,
 } from "../features/task-admin/act-on-task.ts";
-import { inspectTask, listTasks } from "../features/task-admin/find-tasks.ts";
+import * as foundTasks from "../features/task-admin/find-tasks.ts";
 import { answeredTasks, answeredToAdmins } from "../features/task-admin/task-replies.ts";
 import { claimTasks } from "../features/tasks/claim-tasks.ts";
 import { createTask, createTasks } from "../features/tasks/create-task.ts";
@@ -113,19 +39,12 @@ import { getResult, getTask, getTaskByKey } from "../features/tasks/read-task.ts
 import { abandonTask, nackTask } from "../features/tasks/return-task.ts";
 import { submitResult, submitResults } from "../features/tasks/submit-result.ts";
 import { taskRoutes } from "../features/tasks/task-routes.ts";
-import { deleteTopic, getTopic, listTopics, putTopic } from "../features/topics/operations.ts";
-import {
-  enableEndpoint,
-  getDeliveries,
-  listEndpoints,
-  listFailedDeliveries,
-  listWebhookSecrets,
-  redeliverFailed,
-  redeliverTask,
-  revokeWebhookSecret,
-  rotateWebhookSecret,
-} from "../features/webhooks/operations.ts";
-import { listWorkers } from "../features/workers/operations.ts";
+import * as topics from "../features/topics/operations.ts";
+import * as webhooks from "../features/webhooks/operations.ts";
+import * as workers from "../features/workers/operations.ts";
+
+const { createApiKey, listApiKeys, getApiKey, revokeApiKey } = apiKeys;
+const explain = { explainTask, explainAnyTask, explainWorker };
 
 export const operations = {
   createTask,
@@ -139,132 +58,63 @@ export const operations = {
   getTask,
   getTaskByKey,
   getResult,
-  listQueues,
-  getQueue,
-  listLanes,
-  putLane,
-  deleteLane,
-  pauseLane,
-  resumeLane,
-  cleanUp,
-  listSettings,
-  listTenants,
+  cancelTask,
+  cancelAnyTask,
+  deleteTask,
+  editTask,
+  replayTask,
   createApiKey,
   listApiKeys,
   getApiKey,
   revokeApiKey,
-  putBatch,
-  getBatch,
-  sealBatch,
-  cancelBatch,
-  listBatchResults,
-  listBatches,
-  getAnyBatch,
-  sealAnyBatch,
-  cancelAnyBatch,
-  listAudit,
-  watchEvents,
-  listWorkers,
-  listTasks,
-  inspectTask,
-  replayTask,
-  deleteTask,
-  replayDeadLetters,
-  deleteDeadLetters,
-  pauseQueue,
-  resumeQueue,
-  listPauses,
-  listFailureGroups,
-  triageFailureGroup,
   createBackup,
   readBackup,
-  createJob,
-  listJobs,
-  getJob,
-  pauseJob,
-  resumeJob,
-  abortJob,
-  getQueueSeries,
-  getSeries,
-  getTrends,
-  getCluster,
-  handOff,
-  endCluster,
-  addNode,
-  removeNode,
-  repairCluster,
-  getRaftStatus,
-  cancelTask,
-  cancelAnyTask,
-  editTask,
-  uploadArtifact,
-  downloadArtifact,
-  downloadAnyArtifact,
-  getDeliveries,
-  redeliverTask,
-  listFailedDeliveries,
-  redeliverFailed,
-  listEndpoints,
-  enableEndpoint,
-  listWebhookSecrets,
-  rotateWebhookSecret,
-  revokeWebhookSecret,
-  subscribe,
-  renewSubscription,
-  getSubscription,
-  listSubscriptions,
-  unsubscribe,
-  listAllSubscriptions,
-  getAnySubscription,
-  subscribeUrl,
-  renewAnySubscription,
-  deleteSubscription,
-  putSchedule,
-  getSchedule,
-  listSchedules,
-  deleteSchedule,
-  pauseSchedule,
-  resumeSchedule,
-  runSchedule,
-  backfillSchedule,
-  listScheduleRuns,
-  explainSchedule,
-  previewSchedule,
-  putTopic,
-  getTopic,
-  listTopics,
-  deleteTopic,
-  explainTask,
-  explainAnyTask,
-  explainWorker,
+  watchEvents,
   watchTask,
   createPublicToken,
+  ...audit,
+  ...batches,
+  ...cluster,
+  ...deadLetters,
+  ...downloads,
+  ...explain,
+  ...failures,
+  ...foundTasks,
+  ...jobs,
+  ...lanes,
+  ...queues,
+  ...schedules,
+  ...subscriptions,
+  ...topics,
+  ...uploads,
+  ...webhooks,
+  ...workers,
 } as const;
 
 export const routes: readonly AnyRoute[] = [
   ...contractRoutes(api.work, taskRoutes),
   ...contractRoutes(api.tasks, answeredTasks),
   ...contractRoutes(api.queues, {
-    ...operations,
-    listQueues: { operation: listQueues, reply: queuesReply },
-    cleanUp: { operation: cleanUp, reply: cleanedUpReply },
+    ...queues,
+    listQueues: { operation: operations.listQueues, reply: queuesReply },
+    cleanUp: { operation: operations.cleanUp, reply: cleanedUpReply },
   }),
-  ...contractRoutes(api.jobs, operations),
+  ...contractRoutes(api.jobs, jobs),
   ...contractRoutes(api.backups, { createBackup, readBackup: sentBackup }),
-  ...contractRoutes(api.apiKeys, operations),
-  ...contractRoutes(api.audit, operations),
+  ...contractRoutes(api.apiKeys, apiKeys),
+  ...contractRoutes(api.audit, audit),
   ...contractRoutes(api.events, eventRoutes),
-  ...contractRoutes(api.workers, operations),
-  ...contractRoutes(api.explain, operations),
-  ...contractRoutes(api.cluster, operations),
+  ...contractRoutes(api.workers, workers),
+  ...contractRoutes(api.explain, explain),
+  ...contractRoutes(api.cluster, cluster),
   ...contractRoutes(api.taskAdmin, answeredToAdmins),
-  ...contractRoutes(api.deadLetters, operations),
-  ...contractRoutes(api.failures, operations),
-  ...contractRoutes(api.webhooks, operations),
-  ...contractRoutes(api.subscriptions, operations),
-  ...contractRoutes(api.schedules, operations),
-  ...contractRoutes(api.batches, operations),
+  ...contractRoutes(api.deadLetters, deadLetters),
+  ...contractRoutes(api.failures, failures),
+  ...contractRoutes(api.webhooks, webhooks),
+  ...contractRoutes(api.subscriptions, subscriptions),
+  ...contractRoutes(api.schedules, schedules),
+  ...contractRoutes(api.batches, batches),
   ...contractRoutes(api.artifacts, artifactRoutes),
-  ...contractRoutes(api.topics, operations),
-  ...contractRoutes(api.lanes, operations),
+  ...contractRoutes(api.topics, topics),
+  ...contractRoutes(api.lanes, lanes),
 ];
