@@ -63,87 +63,25 @@ import {
 } from "./tasks/tasks.ts";
 import { work } from "./tasks/work.ts";
 
-export {
-  type Endpoint,
-  endpoints,
-  errorCode,
-  invalidArgument,
-  type Method,
-  NotLeader,
-  type OutOfBounds,
-  Refused,
-  type Reply,
-} from "../contract/endpoint.ts";
-export {
-  count,
-  decimal,
-  either,
-  type Fields,
-  type Flat,
-  flag,
-  instant,
-  type KeptFields,
-  type KeptOf,
-  keptName,
-  like,
-  list,
-  mapOf,
-  type ObjectShape,
-  object,
-  only,
-  raw,
-  type Shape,
-  text,
-  type WireFields,
-  whole,
-} from "../contract/shape.ts";
-export { ApiKey, CreateApiKeyBody, CreatedApiKey } from "./access/api-keys.ts";
-export { AuditRecord } from "./access/audit.ts";
-export { Session, SignedOut } from "./access/sessions.ts";
-export { BulkOutcome } from "./failures/dead-letters.ts";
-export { Job } from "./failures/jobs.ts";
-export {
-  EventSummary,
-  type FeedEnd,
-  type FeedGap,
-  ScheduleEvent,
-  TaskEvent,
-} from "./notifications/events.ts";
-export { RenewBody, SubscribeBody, Subscription } from "./notifications/subscriptions.ts";
-export {
-  Deliveries,
-  DeliveryTry,
-  FailedDelivery,
-  FailingEndpoint,
-  WebhookSecret,
-} from "./notifications/webhooks.ts";
-export { Lane, LaneLimits, LanesPolicy, Rate } from "./queues/lanes.ts";
-export { Topic, TopicPolicy } from "./queues/topics.ts";
-export { Worker } from "./queues/workers.ts";
-export { Health } from "./server/health.ts";
-export { Batch, BatchBody, BatchMember } from "./tasks/batches.ts";
-export { TaskExplanation, WorkerExplanation } from "./tasks/explain.ts";
-export {
-  PlannedRun,
-  Schedule,
-  ScheduleBody,
-  ScheduleExplanation,
-  ScheduleRun,
-} from "./tasks/schedules.ts";
-export { filterPlaces, taskFilter, taskPlaces } from "./tasks/task-filter.ts";
-export {
-  AbandonBody,
-  ClaimBatchBody,
-  ClaimBody,
-  CreateBatchBody,
-  CreateBody,
-  HeartbeatBody,
-  NackBody,
-  type NewResult,
-  type NewTask,
-  ResultBatchBody,
-  ResultBody,
-} from "./tasks/work.ts";
+export * from "../contract/endpoint.ts";
+export * from "../contract/shape.ts";
+export * from "./access/api-keys.ts";
+export * from "./access/audit.ts";
+export * from "./access/sessions.ts";
+export * from "./failures/dead-letters.ts";
+export * from "./failures/jobs.ts";
+export * from "./notifications/events.ts";
+export * from "./notifications/subscriptions.ts";
+export * from "./notifications/webhooks.ts";
+export * from "./queues/lanes.ts";
+export * from "./queues/topics.ts";
+export * from "./queues/workers.ts";
+export * from "./server/health.ts";
+export * from "./tasks/batches.ts";
+export * from "./tasks/explain.ts";
+export * from "./tasks/schedules.ts";
+export * from "./tasks/task-filter.ts";
+export * from "./tasks/work.ts";
 
 /** The endpoints of every resource. */
 export const api = {
