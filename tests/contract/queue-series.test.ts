@@ -63,6 +63,28 @@ test("one request shows all queues with counts, rates, ages and pauses", async (
   assert.deepEqual([totals.queues, totals.ready, totals.delayed, totals.failed], [3, 3, 1, 1]);
 });
 
+test("cancelled tasks are neither failures nor retries, and do not drain their queue", async (t) => {
+  const server = await setup(t);
+  const cancel = (id: string) => server.post(`/tasks/${id}/cancel`, {}, "producer-acme");
+  const [waiting, leased, expired] = [
+    await server.create({ command: "mail" }),
+    await server.leased({ command: "sms" }),
+    await server.leased({ command: "sms" }),
+  ];
+  await server.create({ command: "mail" });
+  for (const id of [waiting, leased, expired]) assert.equal((await cancel(id)).status, 200);
+  assert.equal((await server.post(`/tasks/${leased}/nack`, {}, "worker-acme")).status, 200);
+  await server.clock.advance(31_000);
+  assert.equal((await server.task(expired)).error, "CANCELLED");
+  const { queues, totals } = await details(server);
+  const [mail] = queues;
+  assert.deepEqual([mail.failed, mail.rates.failed, mail.drainSeconds], [0, 0, undefined]);
+  assert.deepEqual(totals.rates, { enqueued: 0.067, completed: 0, failed: 0, retried: 0 });
+  await nextMinute(server);
+  const [{ failed, retried }] = (await series(server)).points;
+  assert.deepEqual([failed, retried], [0, 0]);
+});
+
 test("permanent failures are counted, also after a restart, until they are gone", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   await fail(server, "mail");

@@ -156,14 +156,14 @@ export interface QueueDetails {
   readonly delayed: number;
   readonly inProgress: number;
   readonly dlq: number;
-  /** Tasks that failed without a retry or were cancelled, until their retention ends. */
+  /** Tasks that failed without a retry, until their retention ends. */
   readonly failed: number;
   /** Tasks a second, over the last minute. */
   readonly rates: {
     /** Created or replayed. */
     readonly enqueued: number;
     readonly completed: number;
-    /** Failed without a retry, cancelled, or dead letters. */
+    /** Failed without a retry, or dead letters; a cancelled task is no failure. */
     readonly failed: number;
     /** Attempts that failed and are retried. */
     readonly retried: number;
@@ -194,14 +194,14 @@ export interface QueueOverview {
     readonly delayed: number;
     readonly inProgress: number;
     readonly dlq: number;
-    /** Tasks that failed without a retry or were cancelled, until their retention ends. */
+    /** Tasks that failed without a retry, until their retention ends. */
     readonly failed: number;
     /** Tasks a second, over the last minute. */
     readonly rates: {
       /** Created or replayed. */
       readonly enqueued: number;
       readonly completed: number;
-      /** Failed without a retry, cancelled, or dead letters. */
+      /** Failed without a retry, or dead letters; a cancelled task is no failure. */
       readonly failed: number;
       /** Attempts that failed and are retried. */
       readonly retried: number;
@@ -234,7 +234,7 @@ export interface QueueSeries {
     /** Created or replayed. */
     readonly enqueued: number;
     readonly completed: number;
-    /** Failed without a retry, cancelled, or dead letters. */
+    /** Failed without a retry, or dead letters; a cancelled task is no failure. */
     readonly failed: number;
     /** Attempts that failed and are retried. */
     readonly retried: number;
@@ -257,7 +257,7 @@ export interface QueueSeries {
     /** Created or replayed. */
     readonly enqueued: number;
     readonly completed: number;
-    /** Failed without a retry, cancelled, or dead letters. */
+    /** Failed without a retry, or dead letters; a cancelled task is no failure. */
     readonly failed: number;
     /** Attempts that failed and are retried. */
     readonly retried: number;

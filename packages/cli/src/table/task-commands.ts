@@ -267,7 +267,7 @@ export const taskCommands: readonly CommandRow[] = [
     group: "watch",
     about: "Counts the tasks of each queue.",
     details: [
-      "FAILED counts tasks that failed without a retry or were cancelled. Rates are tasks a second over the last",
+      "FAILED counts tasks that failed without a retry, not cancelled tasks. Rates are tasks a second over the last",
       "minute. OLDEST is the age of the oldest ready task, DRAIN how long the ready tasks take at this rate.",
       "Needs an admin token, and covers the tenant of the token.",
     ],

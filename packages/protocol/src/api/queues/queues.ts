@@ -18,16 +18,17 @@ import {
 import { limits } from "../../limits.ts";
 
 const places = { ready: count(), delayed: count(), inProgress: count(), dlq: count() };
-const failed = count(
-  "Tasks that failed without a retry or were cancelled, until their retention ends.",
-);
+const failed = count("Tasks that failed without a retry, until their retention ends.");
 const positive = { min: 0 } as const;
 
 const TaskFlow = object(
   {
     enqueued: decimal("Created or replayed.", positive),
     completed: decimal("", positive),
-    failed: decimal("Failed without a retry, cancelled, or dead letters.", positive),
+    failed: decimal(
+      "Failed without a retry, or dead letters; a cancelled task is no failure.",
+      positive,
+    ),
     retried: decimal("Attempts that failed and are retried.", positive),
   },
   { about: "What happened to tasks, in tasks a second or as a number of tasks." },

@@ -14,7 +14,7 @@ export interface Flow {
   /** Created, or replayed by an operator. */
   enqueued: number;
   completed: number;
-  /** Ended without success: failed without a retry, cancelled, not begun in time, or out of attempts. */
+  /** Ended without success: failed without a retry, not begun in time, or out of attempts. A cancelled task is no failure. */
   failed: number;
   /** Attempts that failed and are followed by another. */
   retried: number;
@@ -65,18 +65,19 @@ function countChange(flow: Flow, because: Cause, after: Task | undefined): void 
     case "cancelled":
     case "lapsed":
     case "unreached":
+    case "released":
       countEnd(flow, because, after);
       return;
     default:
-      if (because === "released" && after?.place.in === "done") flow.failed += 1;
   }
 }
 
 function countEnd(flow: Flow, because: Cause, after: Task | undefined): void {
   const place = after?.place;
-  if (place?.in === "done" && place.how === "completed") flow.completed += 1;
-  else if (place?.in === "done" || place?.in === "dead") flow.failed += 1;
-  else if (because !== "cancelled") flow.retried += 1;
+  if (place?.in === "dead") flow.failed += 1;
+  else if (place?.in === "done") {
+    if (place.how !== "cancelled") flow[place.how] += 1;
+  } else if (because !== "cancelled" && because !== "released") flow.retried += 1;
 }
 
 /**
