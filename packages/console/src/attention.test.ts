@@ -92,17 +92,46 @@ const group: FailureGroup = {
 
 test("many queues with the same problem are one cause, and the largest comes first", () => {
   const many = Array.from({ length: 5 }, (_, n) => ({ ...llm, name: `q${n}`, waiting: n + 1 }));
-  const queues = [...many, { ...quiet, name: "mail", dead: 23_000 }];
+  const failing = [
+    { ...quiet, name: "mail", dead: 23_000 },
+    { ...quiet, name: "sms", dead: 1000 },
+  ];
+  const queues = [...many, ...failing];
   assert.deepEqual(titles(queues, [group]), [
     "24,000 dead letters, 1 cause, 2 queues",
     "No worker for 5 queues, oldest 2 h",
   ]);
   const deep = many.map((each) => ({ ...each, waiting: 40_000 }));
-  assert.deepEqual(titles(deep, [group]), [
+  assert.deepEqual(titles([...deep, ...failing], [group]), [
     "No worker for 5 queues, oldest 2 h",
     "24,000 dead letters, 1 cause, 2 queues",
   ]);
+  const mixed = [
+    { ...quiet, name: "mail", dead: 20_000, failed: 3000 },
+    { ...quiet, name: "sms", failed: 1000 },
+  ];
   const failed = { ...group, failed: 4000, dlq: 20_000 };
-  assert.deepEqual(titles([], [failed]), ["24,000 failures, 1 cause, 2 queues"]);
-  assert.deepEqual(titles([], [{ ...group, state: "ignored" }]), []);
+  assert.deepEqual(titles(mixed, [failed]), ["24,000 failures, 1 cause, 2 queues"]);
+});
+
+test("a cause counts all of its queues, and what somebody has triaged is left out", () => {
+  const queues = Array.from({ length: 52 }, (_, n) => ({ ...quiet, name: `q${n}`, failed: 10 }));
+  const inQueues = (count: number): FailureGroup => ({
+    ...group,
+    count: 10 * count,
+    dlq: 0,
+    failed: 10 * count,
+    // The server names no more queues.
+    commands: queues
+      .slice(0, Math.min(count, 20))
+      .map(({ name }) => ({ command: name, count: 10 })),
+  });
+  assert.deepEqual(titles(queues, [inQueues(52)]), ["520 failures, 1 cause, 52 queues"]);
+  const ignored = { ...inQueues(2), state: "ignored" } as const;
+  const rest = {
+    ...inQueues(50),
+    commands: queues.slice(2, 22).map(({ name }) => ({ command: name, count: 10 })),
+  };
+  assert.deepEqual(titles(queues, [rest, ignored]), ["500 failures, 1 cause, 50 queues"]);
+  assert.deepEqual(titles(queues.slice(0, 2), [ignored]), []);
 });

@@ -81,16 +81,27 @@ function ofStorage({ health, disk }: Known): Attention | undefined {
   };
 }
 
-/** Groups that someone has resolved, ignored or snoozed need no action. */
+/**
+ * Groups that someone has resolved, ignored or snoozed need no action. The rest is taken from the counts of the queues, because
+ * a group names only its first queues.
+ */
 function ofFailures({ queues, failures }: Known): Attention | undefined {
-  const open = failures?.filter(({ state }) => state === "open" || state === "returned");
-  const rows = queues.filter(({ dead, failed }) => dead + failed > 0);
-  const names = open?.flatMap(({ commands }) => commands.map(({ command }) => command));
-  const touched = [...new Set(names ?? rows.map(({ name }) => name))];
-  const sum = (of: readonly number[]): number => of.reduce((total, each) => total + each, 0);
-  const impact = sum(open?.map((each) => each.count) ?? rows.map((row) => row.dead + row.failed));
-  if (impact === 0) return undefined;
-  const failed = sum(open?.map((each) => each.failed) ?? rows.map((row) => row.failed));
+  const isOpen = ({ state }: FailureGroup): boolean => state === "open" || state === "returned";
+  const open = failures?.filter(isOpen);
+  const settled = failures?.filter((group) => !isOpen(group)) ?? [];
+  const settledIn = new Map<string, number>();
+  for (const { command, count: many } of settled.flatMap(({ commands }) => commands)) {
+    settledIn.set(command, (settledIn.get(command) ?? 0) + many);
+  }
+  const touched = queues
+    .filter(({ name, dead, failed }) => dead + failed > (settledIn.get(name) ?? 0))
+    .map(({ name }) => name);
+  const left = (place: "dead" | "failed", of: "dlq" | "failed"): number =>
+    queues.reduce((sum, each) => sum + each[place], 0) -
+    settled.reduce((sum, each) => sum + each[of], 0);
+  const failed = left("failed", "failed");
+  const impact = left("dead", "dlq") + failed;
+  if (impact <= 0 || touched.length === 0) return undefined;
   const causes = open === undefined ? "" : `, ${plural(open.length, "cause")}`;
   const many = plural(impact, failed === 0 ? "dead letter" : "failure");
   const [only] = touched.length === 1 ? touched : [];

@@ -3,8 +3,9 @@ import test from "node:test";
 import { type FailureGroup, groupsMax, groupsOf } from "./failures.ts";
 
 const group = (id: string, count: number): FailureGroup => ({
-  ...{ id, count, dlq: count, failed: 0, text: id, commands: [], trend: [count], state: "open" },
-  ...{ firstSeen: "2026-01-01T00:00:00Z", lastSeen: "2026-01-01T00:00:00Z" },
+  ...{ id, count, dlq: count, failed: 0, text: id, trend: [count], state: "open" },
+  commands: [{ command: "mail", count }],
+  ...{ firstSeen: `2026-01-0${9 - count}T00:00:00Z`, lastSeen: "2026-01-09T00:00:00Z" },
   example: { taskId: "1", error: id },
 });
 
@@ -23,6 +24,8 @@ test("all pages are read; a group on two pages is added up, and the largest is f
       ["c", 1, [1]],
     ],
   );
+  assert.deepEqual(found[0]?.commands, [{ command: "mail", count: 5 }]);
+  assert.equal(found[0]?.firstSeen, "2026-01-06T00:00:00Z");
 });
 
 test("reading ends at the limit for groups", async () => {

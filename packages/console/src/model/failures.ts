@@ -50,8 +50,15 @@ export async function groupsOf(
 /** With a condition such as a lane, a group may be on several pages. */
 function added(before: FailureGroup | undefined, group: FailureGroup): FailureGroup {
   if (before === undefined) return group;
+  const counts = new Map(before.commands.map(({ command, count }) => [command, count]));
+  for (const { command, count } of group.commands) {
+    counts.set(command, (counts.get(command) ?? 0) + count);
+  }
+  const isOlder = Date.parse(group.firstSeen) < Date.parse(before.firstSeen);
   return {
     ...before,
+    firstSeen: isOlder ? group.firstSeen : before.firstSeen,
+    commands: [...counts].map(([command, count]) => ({ command, count })),
     count: before.count + group.count,
     dlq: before.dlq + group.dlq,
     failed: before.failed + group.failed,

@@ -169,8 +169,8 @@ function GroupLine({ group, of, view, isCurrent }: LineProps): JSX.Element {
         </span>
         <span class="c">{count(group.count)}</span>
         <span class="w sub row wrap">
-          <bdi>{group.commands.map(({ command }) => command).join(", ")}</bdi> ·{" "}
-          <Time at={group.lastSeen} /> <GroupBadge state={group.state} />
+          <bdi>{queuesOf(group)}</bdi> · <Time at={group.lastSeen} />{" "}
+          <GroupBadge state={group.state} />
         </span>
         <span class="tr">
           <Trend group={group} />
@@ -178,6 +178,18 @@ function GroupLine({ group, of, view, isCurrent }: LineProps): JSX.Element {
       </a>
     </li>
   );
+}
+
+const queuesShown = 3;
+const nameCharsMax = 40;
+
+/** The queues with the most failures, in one or two lines. */
+function queuesOf({ commands }: FailureGroup): string {
+  const names = commands.map(({ command: name }) =>
+    name.length > nameCharsMax ? `${name.slice(0, nameCharsMax)}…` : name,
+  );
+  const rest = names.length > queuesShown ? ", …" : "";
+  return names.slice(0, queuesShown).join(", ") + rest;
 }
 
 function Trend({ group }: { readonly group: FailureGroup }): JSX.Element {
@@ -194,6 +206,8 @@ interface GroupProps {
 
 function GroupPanel({ group, lane }: GroupProps): JSX.Element {
   const { id, commands, example } = group;
+  const shown = commands.slice(0, barsMax);
+  const others = shown.reduce((left, each) => left - each.count, group.count);
   const only = commands.length === 1 ? commands[0]?.command : undefined;
   const ofLane = lane === "" ? undefined : lane;
   const filter = { place: "failure", group: id, command: only, lane: ofLane } as const;
@@ -251,9 +265,10 @@ function GroupPanel({ group, lane }: GroupProps): JSX.Element {
         <div>
           <h3>Queues</h3>
           <div class="hbar">
-            {commands.slice(0, 8).map((each) => (
+            {shown.map((each) => (
               <Bar key={each.command} name={each.command} size={each.count} of={group.count} />
             ))}
+            {others === 0 ? null : <Bar name="other queues" size={others} of={group.count} />}
           </div>
         </div>
         <div>
@@ -271,6 +286,8 @@ function GroupPanel({ group, lane }: GroupProps): JSX.Element {
     </Panel>
   );
 }
+
+const barsMax = 8;
 
 function Bar({ name, size, of }: { name: string; size: number; of: number }): JSX.Element {
   return (
