@@ -30,6 +30,18 @@ test("queues shows a table, one queue, JSON, and looks again and again", async (
   assert.deepEqual(Object.keys(jsonLines(output)[0] ?? {}), ["time", "queues"]);
 });
 
+test("on a terminal, a long name of a queue leaves room for the figures", async (t) => {
+  const { world } = await setup(t);
+  const longest = "q".repeat(128);
+  await world().run("enqueue", longest);
+  const terminal = world({ isTerminal: true, columns: 100, env: { NO_COLOR: "1" } });
+  const { output, errors } = await terminal.run("queues");
+  const lines = output.trim().split("\n");
+  assert.match(lines[1] ?? "", /^q+… +1 +0 +0 +0 +0 /, errors);
+  for (const line of lines) assert.ok(line.length <= 100, line);
+  assert.match((await world().run("queues")).output, new RegExp(longest));
+});
+
 test("tail tells what happens to which task from now on, until Ctrl-C", async (t) => {
   // With jitter a retry may be due at once, which is not worth a word.
   const { world, server } = await setup(t, { env: { BACKOFF_POLICY: "fixed" } });

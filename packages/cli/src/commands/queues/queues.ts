@@ -3,6 +3,7 @@ import type { ReplyOf } from "@codeq/client/command-line";
 import type { Call } from "../../call.ts";
 import type { CliError } from "../../cli-error.ts";
 import { Screen } from "../../terminal/screen.ts";
+import { fit } from "../../terminal/style.ts";
 import { type Column, tableLines } from "../../terminal/table.ts";
 import { count, duration, rate, timeOfDay } from "../../terminal/units.ts";
 import { intervalOf, lookAgain } from "../../watch/look.ts";
@@ -95,6 +96,10 @@ async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly Qu
   return named.length > 0 ? named : [{ command, ...noTasks }];
 }
 
+/** On a terminal, a long name leaves room for the figures. */
+const nameCharsMin = 16;
+const figuresChars = 76;
+
 function linesOf(call: Call, queues: readonly QueueDetails[]): string[] {
   if (queues.length === 0) return ["no tasks in any queue"];
   const { style } = call;
@@ -103,8 +108,12 @@ function linesOf(call: Call, queues: readonly QueueDetails[]): string[] {
     align: "right",
     show: (queue) => count(pick(queue)),
   });
+  const { isTerminal, columns: width } = call.host.output;
+  const nameCharsMax = isTerminal
+    ? Math.max(nameCharsMin, width - figuresChars)
+    : Number.POSITIVE_INFINITY;
   const columns: Column<QueueDetails>[] = [
-    { title: "QUEUE", show: ({ command }) => command },
+    { title: "QUEUE", show: ({ command }) => fit(command, nameCharsMax) },
     number("READY", ({ ready }) => ready),
     number("DELAYED", ({ delayed }) => delayed),
     number("RUNNING", ({ inProgress }) => inProgress),
