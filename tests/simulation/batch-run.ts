@@ -259,10 +259,18 @@ class BatchRun {
       }
     }
     await broker.lapse(this.#tasks().map(({ id }) => id));
-    const expired = await store.expiredAfter(undefined, nowMs, 100);
+    const expired = await store.dueAfter("expired", {
+      after: undefined,
+      untilMs: nowMs,
+      limit: 100,
+    });
     await broker.delete(expired.flatMap(({ id }) => store.task(id) ?? []));
     await broker.cleanUp({ tenantId: acme, beforeMs: nowMs, limit: 1 });
-    for (const { id } of await store.batchesDueAfter(undefined, nowMs, 100)) {
+    for (const { id } of await store.dueAfter("batches", {
+      after: undefined,
+      untilMs: nowMs,
+      limit: 100,
+    })) {
       const worked = broker.batches.work(batchInDue(id));
       // Operators do not wait for background work.
       if (this.#hasOperators && this.#random.next() < 0.5) await this.#operate();

@@ -232,7 +232,11 @@ export function hasSucceeded({ place }: Task): boolean {
 
 /** What the ticker does for the batches of a shard. */
 export async function workOnBatches({ store, batches }: ShardBroker, nowMs: number): Promise<void> {
-  for (const { id } of await store.batchesDueAfter(undefined, nowMs, 100)) {
+  for (const { id } of await store.dueAfter("batches", {
+    after: undefined,
+    untilMs: nowMs,
+    limit: 100,
+  })) {
     await batches.work(batchInDue(id));
   }
 }

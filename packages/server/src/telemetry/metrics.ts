@@ -38,7 +38,18 @@ export const streamPauses = ["slow_reader", "unanswered"] as const;
 const levelLabel = { name: "level", values: ["0", "1", "2", "3", "4", "5", "6"] } as const;
 const streamKind = { name: "kind", values: streamKinds } as const;
 
-export const metricTable = {
+type Written = Omit<MetricRow, "labels"> & Partial<Pick<MetricRow, "labels">>;
+type WithLabels<R> = R extends { readonly labels: unknown } ? R : R & { readonly labels: [] };
+
+/** The rows, of which most have no labels. */
+function tableOf<const T extends Readonly<Record<string, Written>>>(
+  rows: T,
+): { readonly [K in keyof T]: WithLabels<T[K]> } {
+  const filled = Object.entries(rows).map(([key, row]) => [key, { labels: [], ...row }]);
+  return Object.fromEntries(filled);
+}
+
+export const metricTable = tableOf({
   taskCreated: {
     name: "codeq_task_created_total",
     type: "counter",
@@ -98,7 +109,6 @@ export const metricTable = {
     name: "codeq_schedule_lateness_seconds",
     type: "histogram",
     help: "How long after its time a task of a schedule was created.",
-    labels: [],
     buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60, 600, 3600],
   },
   uniqueRequests: {
@@ -221,19 +231,16 @@ export const metricTable = {
     name: "codeq_http_aborted_total",
     type: "counter",
     help: "HTTP requests whose connection was closed before the whole request arrived.",
-    labels: [],
   },
   inFlightBytes: {
     name: "codeq_in_flight_bytes",
     type: "gauge",
     help: "Memory of bodies and stream messages that are not answered yet.",
-    labels: [],
   },
   inFlightCuts: {
     name: "codeq_in_flight_cuts_total",
     type: "counter",
     help: "Unfinished bodies and stream messages that were cut off to make room in memory.",
-    labels: [],
   },
   keySetFetches: {
     name: "codeq_jwks_fetches_total",
@@ -257,7 +264,6 @@ export const metricTable = {
     name: "codeq_tls_certificate_expiry_seconds",
     type: "gauge",
     help: "Time at which the TLS certificate expires, in seconds since 1970; absent without TLS.",
-    labels: [],
     isOptional: true,
   },
   waiters: {
@@ -270,7 +276,6 @@ export const metricTable = {
     name: "codeq_stream_connections_cut_total",
     type: "counter",
     help: "gRPC connections closed because they sent mostly empty or control frames.",
-    labels: [],
   },
   streamsOpen: {
     name: "codeq_streams_open",
@@ -306,13 +311,11 @@ export const metricTable = {
     name: "codeq_held_readys",
     type: "gauge",
     help: "Readys of worker streams that wait for a task.",
-    labels: [],
   },
   feedsOpen: {
     name: "codeq_feeds_open",
     type: "gauge",
     help: "Open event feeds.",
-    labels: [],
   },
   feedEvents: {
     name: "codeq_feed_events_total",
@@ -324,7 +327,6 @@ export const metricTable = {
     name: "codeq_ready_window_entries",
     type: "gauge",
     help: "Ready tasks that are held in memory.",
-    labels: [],
   },
   storeOperationSeconds: {
     name: "codeq_store_operation_seconds",
@@ -340,21 +342,18 @@ export const metricTable = {
     name: "codeq_commit_group_batches",
     type: "histogram",
     help: "Changes that shared one append to the log.",
-    labels: [],
     buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
   },
   commitGroupBytes: {
     name: "codeq_commit_group_bytes",
     type: "histogram",
     help: "Size of one append to the log.",
-    labels: [],
     buckets: [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304],
   },
   logAppendSeconds: {
     name: "codeq_log_append_seconds",
     type: "histogram",
     help: "Time to write one record to the log.",
-    labels: [],
     buckets: [
       0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
       2.5, 5,
@@ -364,7 +363,6 @@ export const metricTable = {
     name: "codeq_log_sync_seconds",
     type: "histogram",
     help: "Time to make written records durable.",
-    labels: [],
     buckets: [
       0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
       2.5, 5,
@@ -374,38 +372,32 @@ export const metricTable = {
     name: "codeq_log_bytes",
     type: "gauge",
     help: "Size of the commit log on disk.",
-    labels: [],
   },
   overlayEntries: {
     name: "codeq_overlay_entries",
     type: "gauge",
     help: "Keys that are in the log and not yet in the store.",
-    labels: [],
   },
   overlayBytes: {
     name: "codeq_overlay_bytes",
     type: "gauge",
     help: "Memory of the keys and values that are not yet in the store.",
-    labels: [],
   },
   flushLagRecords: {
     name: "codeq_flush_lag_records",
     type: "gauge",
     help: "Log records that a restart would have to replay.",
-    labels: [],
   },
   flushSeconds: {
     name: "codeq_flush_seconds",
     type: "histogram",
     help: "Duration of one flush of changes to the store.",
-    labels: [],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   },
   flushEntries: {
     name: "codeq_flush_entries",
     type: "histogram",
     help: "Keys written to the store by one flush.",
-    labels: [],
     buckets: [1, 10, 100, 1000, 10_000, 100_000, 1_000_000],
   },
   lsmLevelFiles: {
@@ -424,43 +416,36 @@ export const metricTable = {
     name: "codeq_lsm_memory_bytes",
     type: "gauge",
     help: "Memory of the store: write buffers and block cache, which LevelDB reports as one number. What codeq_lsm_buffer_bytes does not explain is the cache, to about a tenth.",
-    labels: [],
   },
   lsmBufferBytes: {
     name: "codeq_lsm_buffer_bytes",
     type: "gauge",
     help: "Size of the write buffers (memtables) of the store: what LevelDB has in its own log and not yet in a table.",
-    labels: [],
   },
   lsmOwnLogBytes: {
     name: "codeq_lsm_own_log_bytes_total",
     type: "counter",
     help: "Bytes that LevelDB wrote to its own log, besides the commit log.",
-    labels: [],
   },
   lsmStalls: {
     name: "codeq_lsm_stalls_total",
     type: "counter",
     help: "Times that LevelDB let a write wait, because both write buffers were full or level 0 had 12 files. The delay of 1 ms for each write from eight files on is not counted; it shows in codeq_flush_seconds.",
-    labels: [],
   },
   lsmCacheBytesMax: {
     name: "codeq_lsm_cache_max_bytes",
     type: "gauge",
     help: "Maximum size of the block cache of the store (lsmCacheBytes); LevelDB does not report cache hits.",
-    labels: [],
   },
   lsmReadAmplification: {
     name: "codeq_lsm_read_amplification",
     type: "gauge",
     help: "Maximum number of files for a read of one key: all files of level 0, and one of each other level with files.",
-    labels: [],
   },
   lsmCompactionBacklogBytes: {
     name: "codeq_lsm_compaction_backlog_bytes",
     type: "gauge",
     help: "Bytes that compactions still have to move until no level is too large, in whole mebibytes: level 0 from its fourth file on, other levels above 10 MiB times ten per level.",
-    labels: [],
   },
   lsmCompactionSeconds: {
     name: "codeq_lsm_compaction_seconds_total",
@@ -484,67 +469,57 @@ export const metricTable = {
     name: "codeq_write_amplification",
     type: "gauge",
     help: "Bytes written to the commit log, LevelDB's own log and tables per byte appended to the commit log, since the start; without headers of log records and the manifest.",
-    labels: [],
   },
   clusterLeading: {
     name: "codeq_cluster_shards_leading",
     type: "gauge",
     help: "Shards that this node of a cluster leads.",
-    labels: [],
     isOptional: true,
   },
   clusterLeaderless: {
     name: "codeq_cluster_shards_without_leader",
     type: "gauge",
     help: "Shards of a cluster of which this node knows no leader.",
-    labels: [],
     isOptional: true,
   },
   clusterDiverged: {
     name: "codeq_cluster_shards_diverged",
     type: "gauge",
     help: "Shards that this node has stopped to follow, because the log is not the one that it read.",
-    labels: [],
     isOptional: true,
   },
   clusterProblems: {
     name: "codeq_cluster_shards_with_problems",
     type: "gauge",
     help: "Shards with which this node has a problem, such as log servers that do not answer or a wrong clock; codeq cluster status says which.",
-    labels: [],
     isOptional: true,
   },
   clusterEpochs: {
     name: "codeq_cluster_epochs",
     type: "gauge",
     help: "Takeovers of all shards since the cluster was made; it grows when a leader changes.",
-    labels: [],
     isOptional: true,
   },
   clusterSilentSeconds: {
     name: "codeq_cluster_silent_seconds",
     type: "gauge",
     help: "How long nothing was heard of the leader of a shard that this node follows; the longest.",
-    labels: [],
     isOptional: true,
   },
   writeStalls: {
     name: "codeq_write_stalls_total",
     type: "counter",
     help: "Times that commits waited because unflushed changes reached four times flushBytes.",
-    labels: [],
   },
   writeStallSeconds: {
     name: "codeq_write_stall_seconds_total",
     type: "counter",
     help: "Time that commits waited because the store did not keep up. Stalls inside LevelDB are codeq_lsm_stalls_total.",
-    labels: [],
   },
   quarantinedRecords: {
     name: "codeq_quarantined_records_total",
     type: "counter",
     help: "Stored records that could not be decoded and are in quarantine.",
-    labels: [],
   },
   storageState: {
     name: "codeq_storage_state",
@@ -562,33 +537,28 @@ export const metricTable = {
     name: "codeq_event_loop_lag_seconds",
     type: "gauge",
     help: "Delay of the event loop since the last scrape, 99th percentile.",
-    labels: [],
   },
   processResidentMemoryBytes: {
     name: "process_resident_memory_bytes",
     type: "gauge",
     help: "Resident memory of the process.",
-    labels: [],
   },
   processCpuSeconds: {
     name: "process_cpu_seconds_total",
     type: "counter",
     help: "User and system CPU time of the process.",
-    labels: [],
   },
   processStartTimeSeconds: {
     name: "process_start_time_seconds",
     type: "gauge",
     help: "Start of the process, in seconds since 1970.",
-    labels: [],
   },
   heapUsedBytes: {
     name: "nodejs_heap_size_used_bytes",
     type: "gauge",
     help: "JavaScript heap in use.",
-    labels: [],
   },
-} as const;
+});
 
 type MetricTable = typeof metricTable;
 

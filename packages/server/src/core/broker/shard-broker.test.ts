@@ -121,7 +121,11 @@ test("a key outlives its task, and goes when its time is over, unless a new task
   const fresh = await enqueue(reopened, keys[1]);
   assert.equal(ids.includes(fresh.id), false);
   const left = (): Promise<unknown[]> =>
-    reopened.store.keptKeysAfter(undefined, Number.POSITIVE_INFINITY, 9);
+    reopened.store.dueAfter("keptKeys", {
+      after: undefined,
+      untilMs: Number.POSITIVE_INFINITY,
+      limit: 9,
+    });
   assert.equal((await left()).length, 2);
   await forgetOldKeys({ broker: reopened, clock: world.clock, config }).runOnce();
   assert.equal((await left()).length, 0);

@@ -778,7 +778,11 @@ export class ShardBroker implements Broker {
     let after: Position | undefined;
     let deleted = 0;
     while (deleted < limit) {
-      const expired = await store.expiredWithOwners(after, beforeMs, cleanUpEntries);
+      const expired = await store.expiredWithOwners({
+        after,
+        untilMs: beforeMs,
+        limit: cleanUpEntries,
+      });
       const tasks = expired
         .filter((each) => each.tenantId === tenantId)
         .map(({ id }) => store.task(id))

@@ -442,18 +442,25 @@ test("ended tasks are found when their time is over, with whose they are, and ne
     store.commit(tasks.map((task) => created(task)));
     if (isFlushed) await store.flushNow();
     const ids = async (untilMs: number): Promise<TaskId[]> =>
-      (await store.expiredAfter(undefined, untilMs, 99)).map(({ id }) => id);
+      (await store.dueAfter("expired", { after: undefined, untilMs, limit: 99 })).map(
+        ({ id }) => id,
+      );
     assert.deepEqual(await ids(99), []);
     assert.deepEqual(await ids(100), [idAt(2)]);
     assert.deepEqual(await ids(299), [idAt(2), idAt(3)]);
     assert.deepEqual(await ids(Number.POSITIVE_INFINITY), [idAt(2), idAt(3), idAt(1)]);
-    const [first] = await store.expiredAfter(undefined, 300, 1);
-    assert.deepEqual(await store.expiredAfter(first, 300, 1), [{ number: 200, id: idAt(3) }]);
-    assert.deepEqual(await store.expiredWithOwners(first, 300, 9), [
+    const [first] = await store.dueAfter("expired", { after: undefined, untilMs: 300, limit: 1 });
+    assert.deepEqual(await store.dueAfter("expired", { after: first, untilMs: 300, limit: 1 }), [
+      { number: 200, id: idAt(3) },
+    ]);
+    assert.deepEqual(await store.expiredWithOwners({ after: first, untilMs: 300, limit: 9 }), [
       { number: 200, id: idAt(3), tenantId: "acme" },
       { number: 300, id: idAt(1), tenantId: "acme" },
     ]);
-    assert.equal((await store.expiredWithOwners(undefined, 100, 9))[0]?.tenantId, "umbrella");
+    assert.equal(
+      (await store.expiredWithOwners({ after: undefined, untilMs: 100, limit: 9 }))[0]?.tenantId,
+      "umbrella",
+    );
   }
 });
 

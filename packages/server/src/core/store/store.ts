@@ -218,6 +218,26 @@ export interface TaskCursor extends RowCursor {
   next(count: number): Promise<(readonly [id: string, task: Task | undefined])[]>;
 }
 
+/** The indexes of moments: what is due, by when. */
+const momentPrefixes = {
+  /** Finished tasks whose retention ends. */
+  expired: retentionPrefix,
+  /** Waiting tasks that have to be begun. */
+  lapsed: startByPrefix,
+  /** Keys of deleted tasks that are kept. */
+  keptKeys: keptKeysPrefix,
+  /** Batches that expire or have something left to do, by name. */
+  batches: batchDuePrefix,
+};
+
+export type MomentIndex = keyof typeof momentPrefixes;
+
+export interface WantedMoments {
+  readonly after: Position | undefined;
+  readonly untilMs: number;
+  readonly limit: number;
+}
+
 export class Store implements AsyncDisposable {
   /** Called after a full disk undid changes; new ones are refused until it has finished. */
   onRollback: () => Promise<void> = () => Promise.resolve();
@@ -445,16 +465,6 @@ export class Store implements AsyncDisposable {
     this.#engine.commit([], [remove(idempotencyKeyOf(tenantId, key))]);
   }
 
-  /** Keys of deleted tasks that are kept no longer than a moment, behind a position, the earliest first. */
-  async keptKeysAfter(
-    after: Position | undefined,
-    untilMs: number,
-    limit: number,
-  ): Promise<Position[]> {
-    const range = momentRange(keptKeysPrefix, after, untilMs);
-    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
-  }
-
   /** Removes keys of deleted tasks; a key that has another task now stays. */
   async forgetKeys(due: readonly Position[]): Promise<void> {
     const ops = due.flatMap(({ number, id: name }) => {
@@ -584,32 +594,21 @@ export class Store implements AsyncDisposable {
     }
   }
 
-  /** Tasks whose retention ends no later than a moment, behind a position, the earliest first. */
-  async expiredAfter(
-    after: Position | undefined,
-    untilMs: number,
-    limit: number,
+  /** What is due no later than a moment, behind a position, the earliest first. */
+  async dueAfter(
+    index: MomentIndex,
+    { after, untilMs, limit }: WantedMoments,
   ): Promise<Position[]> {
-    const range = momentRange(retentionPrefix, after, untilMs);
+    const range = momentRange(momentPrefixes[index], after, untilMs);
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
-  /** Tasks that have to be begun no later than a moment and wait, behind a position, the earliest first. */
-  async lapsedAfter(
-    after: Position | undefined,
-    untilMs: number,
-    limit: number,
-  ): Promise<Position[]> {
-    const range = momentRange(startByPrefix, after, untilMs);
-    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
-  }
-
-  /** Like `expiredAfter`, with their tenants, so that tasks of other tenants need not be loaded. */
-  async expiredWithOwners(
-    after: Position | undefined,
-    untilMs: number,
-    limit: number,
-  ): Promise<(Position & { readonly tenantId: string })[]> {
+  /** Finished tasks that are due, with their tenants, so that tasks of other tenants need not be loaded. */
+  async expiredWithOwners({
+    after,
+    untilMs,
+    limit,
+  }: WantedMoments): Promise<(Position & { readonly tenantId: string })[]> {
     const range = momentRange(retentionPrefix, after, untilMs);
     const entries = await this.#engine.scan(range, limit);
     return entries.map(([key, owner]) => ({ ...positionIn(key), tenantId: owner.toString() }));
@@ -885,16 +884,6 @@ export class Store implements AsyncDisposable {
       const [taskId = "", name = ""] = key.slice(batchAwaitsPrefix.length).split("/");
       yield { taskId: taskId as TaskId, of: batchInDue(name) };
     }
-  }
-
-  /** Batches that expire or have something left to do no later than a moment, by name, behind a position. */
-  async batchesDueAfter(
-    after: Position | undefined,
-    untilMs: number,
-    limit: number,
-  ): Promise<Position[]> {
-    const range = momentRange(batchDuePrefix, after, untilMs);
-    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
   /** The triage of failure groups of a tenant. */

@@ -4,7 +4,7 @@
  */
 import type { TaskId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { Position, Store } from "../store/store.ts";
+import type { MomentIndex, Position, Store } from "../store/store.ts";
 import type { Job } from "./ticker.ts";
 
 export interface DueSweepParts {
@@ -14,12 +14,7 @@ export interface DueSweepParts {
   readonly batchMax: number;
   /** Tasks that are due within one step are handled together, because each look at the index costs. */
   readonly stepMs: number;
-  /** What is due no later than a moment, behind a position. */
-  readonly dueAfter: (
-    after: Position | undefined,
-    untilMs: number,
-    limit: number,
-  ) => Promise<readonly Position[]>;
+  readonly index: MomentIndex;
   readonly act: (due: readonly Position[], nowMs: number) => Promise<void>;
 }
 
@@ -71,7 +66,8 @@ export class DueSweep implements Job {
     this.#nextMs = Number.POSITIVE_INFINITY;
     const lookedFrom = this.#lookedTo;
     const beginning = this.#beginnings;
-    const due = await this.#parts.dueAfter(lookedFrom, nowMs, batchMax);
+    const wanted = { after: lookedFrom, untilMs: nowMs, limit: batchMax };
+    const due = await store.dueAfter(this.#parts.index, wanted);
     if (beginning !== this.#beginnings) return;
     const last = due.at(-1);
     if (last !== undefined) this.#lookedTo = last;
@@ -91,7 +87,9 @@ export class DueSweep implements Job {
 
   /** Finds out when the next one is due, once for all that go together. */
   async #planNext(): Promise<void> {
-    const [next] = await this.#parts.dueAfter(this.#lookedTo, Number.POSITIVE_INFINITY, 1);
+    const { store, index } = this.#parts;
+    const wanted = { after: this.#lookedTo, untilMs: Number.POSITIVE_INFINITY, limit: 1 };
+    const [next] = await store.dueAfter(index, wanted);
     if (next !== undefined) this.plan(next.number);
   }
 }

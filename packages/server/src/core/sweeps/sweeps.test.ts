@@ -80,7 +80,15 @@ test("one step deletes as many tasks as it may, those of one span together", asy
   const left: number[] = [];
   for (let step = 0; step < 3; step += 1) {
     await job.runOnce();
-    left.push((await broker.store.expiredAfter(undefined, Number.POSITIVE_INFINITY, 10)).length);
+    left.push(
+      (
+        await broker.store.dueAfter("expired", {
+          after: undefined,
+          untilMs: Number.POSITIVE_INFINITY,
+          limit: 10,
+        })
+      ).length,
+    );
   }
   assert.deepEqual(left, [3, 1, 0]);
 });

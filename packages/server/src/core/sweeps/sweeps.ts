@@ -9,7 +9,7 @@ import { batchNamed } from "../records/batch-record.ts";
 import type { QueueSeries } from "../series/queue-series.ts";
 import type { Position, Store } from "../store/store.ts";
 import { DeliverWebhooks, type WebhookParts } from "./deliver-webhooks.ts";
-import { DueSweep } from "./due-sweep.ts";
+import { DueSweep, type DueSweepParts } from "./due-sweep.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { type Job, Ticker, within } from "./ticker.ts";
 
@@ -199,16 +199,21 @@ function takeDue(broker: ShardBroker, { nowMs, max }: { nowMs: number; max: numb
   return due;
 }
 
+function dueSweep(
+  { broker, clock, config }: SweepParts,
+  of: Pick<DueSweepParts, "name" | "index" | "stepMs" | "act">,
+): DueSweep {
+  return new DueSweep({ ...of, store: broker.store, clock, batchMax: config.sweepBatchMax });
+}
+
 /** Deletes finished tasks whose retention has ended, with everything that belongs to them. */
-export function deleteOldTasks({ broker, clock, config }: SweepParts): DueSweep {
+export function deleteOldTasks(parts: SweepParts): DueSweep {
+  const { broker } = parts;
   const { store } = broker;
-  return new DueSweep({
+  return dueSweep(parts, {
     name: "delete-old-tasks",
-    store,
-    clock,
-    batchMax: config.sweepBatchMax,
-    stepMs: config.retentionSweepSeconds * 1000,
-    dueAfter: (after, untilMs, limit) => store.expiredAfter(after, untilMs, limit),
+    stepMs: parts.config.retentionSweepSeconds * 1000,
+    index: "expired",
     act: (due, nowMs) => {
       const tasks = due.flatMap(({ id }) => store.task(id) ?? []);
       return broker.delete(tasks.filter((task) => isExpired(task, nowMs)));
@@ -217,29 +222,23 @@ export function deleteOldTasks({ broker, clock, config }: SweepParts): DueSweep 
 }
 
 /** Deletes the idempotency keys of deleted tasks when they need not be kept any longer. */
-export function forgetOldKeys({ broker, clock, config }: SweepParts): DueSweep {
-  const { store } = broker;
-  return new DueSweep({
+export function forgetOldKeys(parts: SweepParts): DueSweep {
+  const { store } = parts.broker;
+  return dueSweep(parts, {
     name: "forget-old-keys",
-    store,
-    clock,
-    batchMax: config.sweepBatchMax,
-    stepMs: config.retentionSweepSeconds * 1000,
-    dueAfter: (after, untilMs, limit) => store.keptKeysAfter(after, untilMs, limit),
+    stepMs: parts.config.retentionSweepSeconds * 1000,
+    index: "keptKeys",
     act: (due) => store.forgetKeys(due),
   });
 }
 
 /** Expires batches that were not sealed in time, and cancels or deletes members, piece by piece. */
-function workOnBatches({ broker, clock, config }: SweepParts): DueSweep {
-  const { store, batches } = broker;
-  return new DueSweep({
+function workOnBatches(parts: SweepParts): DueSweep {
+  const { batches } = parts.broker;
+  return dueSweep(parts, {
     name: "work-on-batches",
-    store,
-    clock,
-    batchMax: config.sweepBatchMax,
     stepMs: lapseStepMs,
-    dueAfter: (after, untilMs, limit) => store.batchesDueAfter(after, untilMs, limit),
+    index: "batches",
     act: async (due) => {
       for (const { id: name } of due) await batches.work(batchNamed(name));
     },
@@ -250,16 +249,12 @@ function workOnBatches({ broker, clock, config }: SweepParts): DueSweep {
 const lapseStepMs = 100;
 
 /** Ends tasks that no worker began within their time to live, whether or not a worker asks for them. */
-export function endLapsedTasks({ broker, clock, config }: SweepParts): DueSweep {
-  const { store } = broker;
-  return new DueSweep({
+export function endLapsedTasks(parts: SweepParts): DueSweep {
+  return dueSweep(parts, {
     name: "end-lapsed-tasks",
-    store,
-    clock,
-    batchMax: config.sweepBatchMax,
     stepMs: lapseStepMs,
-    dueAfter: (after, untilMs, limit) => store.lapsedAfter(after, untilMs, limit),
-    act: (due) => broker.lapse(due.map(({ id }) => id)),
+    index: "lapsed",
+    act: (due) => parts.broker.lapse(due.map(({ id }) => id)),
   });
 }
 
