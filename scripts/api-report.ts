@@ -95,8 +95,11 @@ function exportsOf(file: string): Declaration[] {
     ([, names = "", from = ""]) =>
       namesIn(names).map((name) => find(name, resolveFrom(file, from))),
   );
+  const whole = [...text.matchAll(/^export (?:type )?\* from "(\.[^"]+)";/gm)].flatMap(
+    ([, from = ""]) => exportsOf(resolveFrom(file, from)),
+  );
   const own = [...text.matchAll(declarationStart)].map(([, name = ""]) => find(name, file));
-  const found = [...passedOn, ...own].filter((each) => each !== undefined);
+  const found = [...passedOn, ...whole, ...own].filter((each) => each !== undefined);
   return [...new Map(found.map((each) => [each.name, each])).values()];
 }
 
