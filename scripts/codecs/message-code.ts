@@ -58,6 +58,8 @@ function partsOf(file: ProtoFile, ending: string): ReadonlySet<string> {
 }
 
 const widthMax = 100;
+/** A statement of a branch in the loop of a reader. */
+const readIndent = 6;
 const timestamp = "google.protobuf.Timestamp";
 
 function codeOf(file: ProtoFile, message: ProtoMessage, directions: Directions): string[] {
@@ -89,17 +91,13 @@ function unionCode(
     [...docOf(message.comment, ""), `export type ${name} =`, ...unionOf(file, fields, "  ")],
     ...only(isWritten, () => [
       ...signature(`write${name}`, [`message: ${name}`, "writer: WireWriter"], "void"),
-      "  switch (message.case) {",
-      ...fields.flatMap((field) => writeMember(file, field, "message")).map(indent),
-      "    case undefined:",
-      "      break;",
-      "  }",
+      ...writeChoice(file, fields, "message"),
       "}",
     ]),
     ...only(isRead, () => [
       ...signature(`read${name}`, ["reader: WireReader"], name),
       `  let message: ${name} = { case: undefined };`,
-      ...readLoop(fields.flatMap((field) => readMember(file, field, "message"))),
+      ...readLoop(fields.map((field) => readMember(file, field, "message"))),
     ]),
   ];
 }
@@ -152,24 +150,18 @@ function recordCode(
     ...only(isWritten, () => [
       ...signature(`write${name}`, [`message: ${name}`, "writer: WireWriter"], "void"),
       ...plain.flatMap((field) => writeField(file, field)),
-      ...choices.flatMap((choice) => [
-        `  switch (message.${choice.property}.case) {`,
-        ...choice.fields
-          .flatMap((field) => writeMember(file, field, `message.${choice.property}`))
-          .map(indent),
-        "    case undefined:",
-        "      break;",
-        "  }",
-      ]),
+      ...choices.flatMap((choice) =>
+        writeChoice(file, choice.fields, `message.${choice.property}`),
+      ),
       "}",
     ]),
     ...only(isRead, () => [
       ...signature(`read${name}`, ["reader: WireReader"], name),
       `  const message = new${name}();`,
       ...readLoop([
-        ...plain.flatMap((field) => readField(file, field)),
+        ...plain.map((field) => readField(file, field)),
         ...choices.flatMap((choice) =>
-          choice.fields.flatMap((field) => readMember(file, field, `message.${choice.property}`)),
+          choice.fields.map((field) => readMember(file, field, `message.${choice.property}`)),
         ),
       ]),
     ]),
@@ -183,19 +175,45 @@ function unionOf(file: ProtoFile, fields: readonly ProtoField[], by: string): st
   return [...members, `${by}| { case: undefined; value?: undefined };`];
 }
 
-function readLoop(cases: readonly string[]): string[] {
+/** What follows from the field with a tag. */
+interface Case {
+  readonly tag: number;
+  readonly statements: readonly string[];
+}
+
+function readLoop(cases: readonly Case[]): string[] {
+  const conditions = cases.map(({ tag, statements }) => [`tag === ${tag}`, statements] as const);
   return [
     "  while (reader.more()) {",
     "    const tag = reader.tag();",
-    "    switch (tag) {",
-    ...cases.map((line) => `      ${line}`),
-    "      default:",
-    "        reader.skip(tag);",
-    "    }",
+    ...chain([...conditions, ["", ["reader.skip(tag);"]]], "    "),
     "  }",
     "  return message;",
     "}",
   ];
+}
+
+type Branch = readonly [condition: string, statements: readonly string[]];
+
+/** An if with an else for each further branch; a branch without a condition is the last. */
+function chain(branches: readonly Branch[], by: string): string[] {
+  const lines: string[] = [];
+  let isOpen = false;
+  for (const [condition, statements] of branches) {
+    const start: string = lines.length === 0 ? "" : isOpen ? "} else " : "else ";
+    const head = `${by}${start}${condition === "" ? "" : `if (${condition}) `}`;
+    const inside = statements.flatMap((each) => each.split("\n"));
+    const isLine = inside.length === 1 && `${head}${inside[0]}`.length <= widthMax;
+    // A branch behind one with braces has braces as well, unless it is a line.
+    isOpen = !isLine && (statements.length > 1 || isOpen);
+    lines.push(...(isLine ? [`${head}${inside[0]}`] : spread(head, inside, isOpen)));
+  }
+  return isOpen ? [...lines, `${by}}`] : lines;
+}
+
+function spread(head: string, inside: readonly string[], isBlock: boolean): string[] {
+  const by = `${/^ */.exec(head)?.[0]}  `;
+  return [isBlock ? `${head}{` : head.trimEnd(), ...inside.map((each) => by + each)];
 }
 
 function writeField(file: ProtoFile, field: ProtoField): string[] {
@@ -216,12 +234,12 @@ function guarded(condition: string, statement: string): string[] {
   return line.length <= widthMax ? [line] : [`  ${condition}`, `    ${statement}`];
 }
 
-function writeMember(file: ProtoFile, field: ProtoField, choice: string): string[] {
-  return [
-    `  case "${camel(field.name)}":`,
-    `    ${writeOne(file, field, `${choice}.value`, "Member")}`,
-    "    break;",
-  ];
+function writeChoice(file: ProtoFile, fields: readonly ProtoField[], choice: string): string[] {
+  const branches = fields.map((field): Branch => {
+    const statement = writeOne(file, field, `${choice}.value`, "Member");
+    return [`${choice}.case === "${camel(field.name)}"`, [statement]];
+  });
+  return chain(branches, "  ");
 }
 
 /** Fields leave out their default; members of a list or of a oneof are always written. */
@@ -250,30 +268,22 @@ function lengthBytesOf(file: ProtoFile, type: string): 1 | 2 {
   return isLong ? 2 : 1;
 }
 
-function readField(file: ProtoFile, field: ProtoField): string[] {
+function readField(file: ProtoFile, field: ProtoField): Case {
   const property = `message.${propertyOf(field)}`;
   const tag = tagOf(file, field);
-  if (!field.repeated) {
-    return [`case ${tag}:`, `  ${property} = ${readOne(file, field)};`, "  break;"];
-  }
+  if (!field.repeated) return { tag, statements: [`${property} = ${readOne(file, field)};`] };
   if (field.type === "int32") throw new Error(`${field.name}: lists of numbers cannot be read`);
-  return [
-    `case ${tag}:`,
-    "  reader.countElement();",
-    `  ${property}.push(${readOne(file, field)});`,
-    "  break;",
-  ];
+  const push = `${property}.push(${readOne(file, field)});`;
+  return { tag, statements: ["reader.countElement();", push] };
 }
 
-function readMember(file: ProtoFile, field: ProtoField, target: string): string[] {
+function readMember(file: ProtoFile, field: ProtoField, target: string): Case {
   const name = `case: "${camel(field.name)}"`;
   const value = `value: ${readOne(file, field)}`;
-  const line = `  ${target} = { ${name}, ${value} };`;
-  const lines =
-    line.length + 6 <= widthMax
-      ? [line]
-      : [`  ${target} = {`, `    ${name},`, `    ${value},`, "  };"];
-  return [`case ${tagOf(file, field)}:`, ...lines, "  break;"];
+  const line = `${target} = { ${name}, ${value} };`;
+  const isLine = line.length + readIndent <= widthMax;
+  const lines = isLine ? line : [`${target} = {`, `  ${name},`, `  ${value},`, "};"].join("\n");
+  return { tag: tagOf(file, field), statements: [lines] };
 }
 
 function readOne(file: ProtoFile, field: ProtoField): string {
@@ -353,10 +363,6 @@ function docOf(comment: readonly string[], by: string): string[] {
   if (comment.length === 0) return [];
   if (rest.length === 0) return [`${by}/** ${first} */`];
   return [`${by}/**`, ...comment.map((line) => `${by} * ${line}`), `${by} */`];
-}
-
-function indent(line: string): string {
-  return `  ${line}`;
 }
 
 export function camel(name: string): string {

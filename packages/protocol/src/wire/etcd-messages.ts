@@ -18,16 +18,9 @@ export function readResponseHeader(reader: WireReader): ResponseHeader {
   const message = newResponseHeader();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 16:
-        message.memberId = reader.uint64();
-        break;
-      case 24:
-        message.revision = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 16) message.memberId = reader.uint64();
+    else if (tag === 24) message.revision = reader.uint64();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -46,19 +39,10 @@ export function readKeyValue(reader: WireReader): KeyValue {
   const message = newKeyValue();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.key = reader.bytes();
-        break;
-      case 24:
-        message.modRevision = reader.uint64();
-        break;
-      case 42:
-        message.value = reader.bytes();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.key = reader.bytes();
+    else if (tag === 24) message.modRevision = reader.uint64();
+    else if (tag === 42) message.value = reader.bytes();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -96,17 +80,11 @@ export function readRangeResponse(reader: WireReader): RangeResponse {
   const message = newRangeResponse();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.header = reader.message(readResponseHeader);
-        break;
-      case 18:
-        reader.countElement();
-        message.kvs.push(reader.message(readKeyValue));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.header = reader.message(readResponseHeader);
+    else if (tag === 18) {
+      reader.countElement();
+      message.kvs.push(reader.message(readKeyValue));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -138,19 +116,12 @@ export type RequestOp =
   | { case: undefined; value?: undefined };
 
 export function writeRequestOp(message: RequestOp, writer: WireWriter): void {
-  switch (message.case) {
-    case "requestRange":
-      writer.messageMember(10, 2, writeRangeRequest, message.value);
-      break;
-    case "requestPut":
-      writer.messageMember(18, 2, writePutRequest, message.value);
-      break;
-    case "requestDeleteRange":
-      writer.messageMember(26, 2, writeDeleteRangeRequest, message.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.case === "requestRange")
+    writer.messageMember(10, 2, writeRangeRequest, message.value);
+  else if (message.case === "requestPut")
+    writer.messageMember(18, 2, writePutRequest, message.value);
+  else if (message.case === "requestDeleteRange")
+    writer.messageMember(26, 2, writeDeleteRangeRequest, message.value);
 }
 
 export type ResponseOp =
@@ -161,13 +132,8 @@ export function readResponseOp(reader: WireReader): ResponseOp {
   let message: ResponseOp = { case: undefined };
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message = { case: "responseRange", value: reader.message(readRangeResponse) };
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message = { case: "responseRange", value: reader.message(readRangeResponse) };
+    else reader.skip(tag);
   }
   return message;
 }
@@ -230,20 +196,12 @@ export function readTxnResponse(reader: WireReader): TxnResponse {
   const message = newTxnResponse();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.header = reader.message(readResponseHeader);
-        break;
-      case 16:
-        message.succeeded = reader.bool();
-        break;
-      case 26:
-        reader.countElement();
-        message.responses.push(reader.message(readResponseOp));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.header = reader.message(readResponseHeader);
+    else if (tag === 16) message.succeeded = reader.bool();
+    else if (tag === 26) {
+      reader.countElement();
+      message.responses.push(reader.message(readResponseOp));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -271,13 +229,8 @@ export type WatchRequest =
   | { case: undefined; value?: undefined };
 
 export function writeWatchRequest(message: WatchRequest, writer: WireWriter): void {
-  switch (message.case) {
-    case "createRequest":
-      writer.messageMember(10, 2, writeWatchCreateRequest, message.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.case === "createRequest")
+    writer.messageMember(10, 2, writeWatchCreateRequest, message.value);
 }
 
 export type Event = ReturnType<typeof newEvent>;
@@ -292,13 +245,8 @@ export function readEvent(reader: WireReader): Event {
   const message = newEvent();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 18:
-        message.kv = reader.message(readKeyValue);
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 18) message.kv = reader.message(readKeyValue);
+    else reader.skip(tag);
   }
   return message;
 }
@@ -318,23 +266,13 @@ export function readWatchResponse(reader: WireReader): WatchResponse {
   const message = newWatchResponse();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 24:
-        message.created = reader.bool();
-        break;
-      case 32:
-        message.canceled = reader.bool();
-        break;
-      case 50:
-        message.cancelReason = reader.string();
-        break;
-      case 90:
-        reader.countElement();
-        message.events.push(reader.message(readEvent));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 24) message.created = reader.bool();
+    else if (tag === 32) message.canceled = reader.bool();
+    else if (tag === 50) message.cancelReason = reader.string();
+    else if (tag === 90) {
+      reader.countElement();
+      message.events.push(reader.message(readEvent));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -355,27 +293,16 @@ export function readMember(reader: WireReader): Member {
   const message = newMember();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.id = reader.uint64();
-        break;
-      case 18:
-        message.name = reader.string();
-        break;
-      case 26:
-        reader.countElement();
-        message.peerUrls.push(reader.string());
-        break;
-      case 34:
-        reader.countElement();
-        message.clientUrls.push(reader.string());
-        break;
-      case 40:
-        message.isLearner = reader.bool();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 8) message.id = reader.uint64();
+    else if (tag === 18) message.name = reader.string();
+    else if (tag === 26) {
+      reader.countElement();
+      message.peerUrls.push(reader.string());
+    } else if (tag === 34) {
+      reader.countElement();
+      message.clientUrls.push(reader.string());
+    } else if (tag === 40) message.isLearner = reader.bool();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -421,17 +348,11 @@ export function readMemberListResponse(reader: WireReader): MemberListResponse {
   const message = newMemberListResponse();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.header = reader.message(readResponseHeader);
-        break;
-      case 18:
-        reader.countElement();
-        message.members.push(reader.message(readMember));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.header = reader.message(readResponseHeader);
+    else if (tag === 18) {
+      reader.countElement();
+      message.members.push(reader.message(readMember));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -457,41 +378,19 @@ export function readStatusResponse(reader: WireReader): StatusResponse {
   const message = newStatusResponse();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.header = reader.message(readResponseHeader);
-        break;
-      case 18:
-        message.version = reader.string();
-        break;
-      case 24:
-        message.dbSize = reader.uint64();
-        break;
-      case 32:
-        message.leader = reader.uint64();
-        break;
-      case 40:
-        message.raftIndex = reader.uint64();
-        break;
-      case 56:
-        message.raftAppliedIndex = reader.uint64();
-        break;
-      case 66:
-        reader.countElement();
-        message.errors.push(reader.string());
-        break;
-      case 72:
-        message.dbSizeInUse = reader.uint64();
-        break;
-      case 80:
-        message.isLearner = reader.bool();
-        break;
-      case 96:
-        message.dbSizeQuota = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.header = reader.message(readResponseHeader);
+    else if (tag === 18) message.version = reader.string();
+    else if (tag === 24) message.dbSize = reader.uint64();
+    else if (tag === 32) message.leader = reader.uint64();
+    else if (tag === 40) message.raftIndex = reader.uint64();
+    else if (tag === 56) message.raftAppliedIndex = reader.uint64();
+    else if (tag === 66) {
+      reader.countElement();
+      message.errors.push(reader.string());
+    } else if (tag === 72) message.dbSizeInUse = reader.uint64();
+    else if (tag === 80) message.isLearner = reader.bool();
+    else if (tag === 96) message.dbSizeQuota = reader.uint64();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -531,13 +430,8 @@ export function readAlarmMember(reader: WireReader): AlarmMember {
   const message = newAlarmMember();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.memberId = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 8) message.memberId = reader.uint64();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -555,17 +449,11 @@ export function readAlarmResponse(reader: WireReader): AlarmResponse {
   const message = newAlarmResponse();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.header = reader.message(readResponseHeader);
-        break;
-      case 18:
-        reader.countElement();
-        message.alarms.push(reader.message(readAlarmMember));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.header = reader.message(readResponseHeader);
+    else if (tag === 18) {
+      reader.countElement();
+      message.alarms.push(reader.message(readAlarmMember));
+    } else reader.skip(tag);
   }
   return message;
 }

@@ -18,13 +18,8 @@ export function readHealthCheckRequest(reader: WireReader): HealthCheckRequest {
   const message = newHealthCheckRequest();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.service = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.service = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }

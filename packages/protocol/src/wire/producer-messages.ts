@@ -22,13 +22,8 @@ export function readHello(reader: WireReader): Hello {
   const message = newHello();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.token = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.token = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -114,87 +109,36 @@ export function readCreateTask(reader: WireReader): CreateTask {
   const message = newCreateTask();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.seq = reader.uint64();
-        break;
-      case 18:
-        message.command = reader.string();
-        break;
-      case 26:
-        message.payload = reader.bytes();
-        break;
-      case 32:
-        message.priority = reader.int32();
-        break;
-      case 42:
-        message.webhook = reader.string();
-        break;
-      case 48:
-        message.maxAttempts = reader.int32();
-        break;
-      case 58:
-        message.idempotencyKey = reader.string();
-        break;
-      case 66:
-        message.runAtMs = reader.timestamp();
-        break;
-      case 72:
-        message.delaySeconds = reader.int32();
-        break;
-      case 82:
-        message.traceParent = reader.string();
-        break;
-      case 90:
-        message.traceState = reader.string();
-        break;
-      case 802:
-        reader.countElement();
-        message.tags.push(reader.string());
-        break;
-      case 808:
-        message.timeoutSeconds = reader.int32();
-        break;
-      case 816:
-        message.ttlSeconds = reader.int32();
-        break;
-      case 826:
-        message.idempotencyMode = reader.string();
-        break;
-      case 834:
-        message.uniqueKey = reader.string();
-        break;
-      case 842:
-        message.uniqueWhile = reader.string();
-        break;
-      case 850:
-        message.uniqueOn = reader.string();
-        break;
-      case 858:
-        message.uniqueFor = reader.string();
-        break;
-      case 866:
-        message.uniqueMaxWait = reader.string();
-        break;
-      case 872:
-        message.delayMs = reader.uint64();
-        break;
-      case 962:
-        message.batchId = reader.string();
-        break;
-      case 970:
-        reader.countElement();
-        message.after.push(reader.string());
-        break;
-      case 1042:
-        message.lane = reader.string();
-        break;
-      case 1048:
-        message.cost = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 8) message.seq = reader.uint64();
+    else if (tag === 18) message.command = reader.string();
+    else if (tag === 26) message.payload = reader.bytes();
+    else if (tag === 32) message.priority = reader.int32();
+    else if (tag === 42) message.webhook = reader.string();
+    else if (tag === 48) message.maxAttempts = reader.int32();
+    else if (tag === 58) message.idempotencyKey = reader.string();
+    else if (tag === 66) message.runAtMs = reader.timestamp();
+    else if (tag === 72) message.delaySeconds = reader.int32();
+    else if (tag === 82) message.traceParent = reader.string();
+    else if (tag === 90) message.traceState = reader.string();
+    else if (tag === 802) {
+      reader.countElement();
+      message.tags.push(reader.string());
+    } else if (tag === 808) message.timeoutSeconds = reader.int32();
+    else if (tag === 816) message.ttlSeconds = reader.int32();
+    else if (tag === 826) message.idempotencyMode = reader.string();
+    else if (tag === 834) message.uniqueKey = reader.string();
+    else if (tag === 842) message.uniqueWhile = reader.string();
+    else if (tag === 850) message.uniqueOn = reader.string();
+    else if (tag === 858) message.uniqueFor = reader.string();
+    else if (tag === 866) message.uniqueMaxWait = reader.string();
+    else if (tag === 872) message.delayMs = reader.uint64();
+    else if (tag === 962) message.batchId = reader.string();
+    else if (tag === 970) {
+      reader.countElement();
+      message.after.push(reader.string());
+    } else if (tag === 1042) message.lane = reader.string();
+    else if (tag === 1048) message.cost = reader.int32();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -215,14 +159,10 @@ export function readCreateTaskBatch(reader: WireReader): CreateTaskBatch {
   const message = newCreateTaskBatch();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.tasks.push(reader.message(readCreateTask));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) {
+      reader.countElement();
+      message.tasks.push(reader.message(readCreateTask));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -247,16 +187,9 @@ export function readAwaitResult(reader: WireReader): AwaitResult {
   const message = newAwaitResult();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.waitSeconds = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.waitSeconds = reader.int32();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -269,44 +202,24 @@ export type ProducerEvent =
   | { case: undefined; value?: undefined };
 
 export function writeProducerEvent(message: ProducerEvent, writer: WireWriter): void {
-  switch (message.case) {
-    case "hello":
-      writer.messageMember(10, 1, writeHello, message.value);
-      break;
-    case "create":
-      writer.messageMember(18, 2, writeCreateTask, message.value);
-      break;
-    case "createBatch":
-      writer.messageMember(26, 2, writeCreateTaskBatch, message.value);
-      break;
-    case "awaitResult":
-      writer.messageMember(802, 1, writeAwaitResult, message.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.case === "hello") writer.messageMember(10, 1, writeHello, message.value);
+  else if (message.case === "create") writer.messageMember(18, 2, writeCreateTask, message.value);
+  else if (message.case === "createBatch")
+    writer.messageMember(26, 2, writeCreateTaskBatch, message.value);
+  else if (message.case === "awaitResult")
+    writer.messageMember(802, 1, writeAwaitResult, message.value);
 }
 
 export function readProducerEvent(reader: WireReader): ProducerEvent {
   let message: ProducerEvent = { case: undefined };
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message = { case: "hello", value: reader.message(readHello) };
-        break;
-      case 18:
-        message = { case: "create", value: reader.message(readCreateTask) };
-        break;
-      case 26:
-        message = { case: "createBatch", value: reader.message(readCreateTaskBatch) };
-        break;
-      case 802:
-        message = { case: "awaitResult", value: reader.message(readAwaitResult) };
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message = { case: "hello", value: reader.message(readHello) };
+    else if (tag === 18) message = { case: "create", value: reader.message(readCreateTask) };
+    else if (tag === 26)
+      message = { case: "createBatch", value: reader.message(readCreateTaskBatch) };
+    else if (tag === 802) message = { case: "awaitResult", value: reader.message(readAwaitResult) };
+    else reader.skip(tag);
   }
   return message;
 }
@@ -332,19 +245,10 @@ export function readHelloAck(reader: WireReader): HelloAck {
   const message = newHelloAck();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.tenantId = reader.string();
-        break;
-      case 18:
-        message.subject = reader.string();
-        break;
-      case 802:
-        message.instance = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.tenantId = reader.string();
+    else if (tag === 18) message.subject = reader.string();
+    else if (tag === 802) message.instance = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -377,28 +281,13 @@ export function readCreateAck(reader: WireReader): CreateAck {
   const message = newCreateAck();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.seq = reader.uint64();
-        break;
-      case 16:
-        message.ok = reader.bool();
-        break;
-      case 26:
-        message.taskId = reader.string();
-        break;
-      case 34:
-        message.errorMessage = reader.string();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      case 808:
-        message.deduplicated = reader.bool();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 8) message.seq = reader.uint64();
+    else if (tag === 16) message.ok = reader.bool();
+    else if (tag === 26) message.taskId = reader.string();
+    else if (tag === 34) message.errorMessage = reader.string();
+    else if (tag === 802) message.errorCode = reader.string();
+    else if (tag === 808) message.deduplicated = reader.bool();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -420,14 +309,10 @@ export function readCreateAckBatch(reader: WireReader): CreateAckBatch {
   const message = newCreateAckBatch();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.acks.push(reader.message(readCreateAck));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) {
+      reader.countElement();
+      message.acks.push(reader.message(readCreateAck));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -458,25 +343,12 @@ export function readArtifact(reader: WireReader): Artifact {
   const message = newArtifact();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.name = reader.string();
-        break;
-      case 18:
-        message.url = reader.string();
-        break;
-      case 24:
-        message.bytes = reader.uint64();
-        break;
-      case 34:
-        message.sha256 = reader.string();
-        break;
-      case 42:
-        message.contentType = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.name = reader.string();
+    else if (tag === 18) message.url = reader.string();
+    else if (tag === 24) message.bytes = reader.uint64();
+    else if (tag === 34) message.sha256 = reader.string();
+    else if (tag === 42) message.contentType = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -518,38 +390,18 @@ export function readTaskResult(reader: WireReader): TaskResult {
   const message = newTaskResult();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.ok = reader.bool();
-        break;
-      case 26:
-        message.errorMessage = reader.string();
-        break;
-      case 34:
-        message.status = reader.string();
-        break;
-      case 42:
-        message.resultJson = reader.bytes();
-        break;
-      case 50:
-        message.error = reader.string();
-        break;
-      case 56:
-        message.attempts = reader.int32();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      case 810:
-        reader.countElement();
-        message.artifacts.push(reader.message(readArtifact));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.ok = reader.bool();
+    else if (tag === 26) message.errorMessage = reader.string();
+    else if (tag === 34) message.status = reader.string();
+    else if (tag === 42) message.resultJson = reader.bytes();
+    else if (tag === 50) message.error = reader.string();
+    else if (tag === 56) message.attempts = reader.int32();
+    else if (tag === 802) message.errorCode = reader.string();
+    else if (tag === 810) {
+      reader.countElement();
+      message.artifacts.push(reader.message(readArtifact));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -578,19 +430,10 @@ export function readServerError(reader: WireReader): ServerError {
   const message = newServerError();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.code = reader.string();
-        break;
-      case 18:
-        message.message = reader.string();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.code = reader.string();
+    else if (tag === 18) message.message = reader.string();
+    else if (tag === 802) message.errorCode = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -604,50 +447,26 @@ export type ServerEvent =
   | { case: undefined; value?: undefined };
 
 export function writeServerEvent(message: ServerEvent, writer: WireWriter): void {
-  switch (message.case) {
-    case "helloAck":
-      writer.messageMember(10, 1, writeHelloAck, message.value);
-      break;
-    case "createAck":
-      writer.messageMember(18, 2, writeCreateAck, message.value);
-      break;
-    case "error":
-      writer.messageMember(26, 1, writeServerError, message.value);
-      break;
-    case "createAckBatch":
-      writer.messageMember(34, 2, writeCreateAckBatch, message.value);
-      break;
-    case "taskResult":
-      writer.messageMember(802, 2, writeTaskResult, message.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.case === "helloAck") writer.messageMember(10, 1, writeHelloAck, message.value);
+  else if (message.case === "createAck") writer.messageMember(18, 2, writeCreateAck, message.value);
+  else if (message.case === "error") writer.messageMember(26, 1, writeServerError, message.value);
+  else if (message.case === "createAckBatch")
+    writer.messageMember(34, 2, writeCreateAckBatch, message.value);
+  else if (message.case === "taskResult")
+    writer.messageMember(802, 2, writeTaskResult, message.value);
 }
 
 export function readServerEvent(reader: WireReader): ServerEvent {
   let message: ServerEvent = { case: undefined };
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message = { case: "helloAck", value: reader.message(readHelloAck) };
-        break;
-      case 18:
-        message = { case: "createAck", value: reader.message(readCreateAck) };
-        break;
-      case 26:
-        message = { case: "error", value: reader.message(readServerError) };
-        break;
-      case 34:
-        message = { case: "createAckBatch", value: reader.message(readCreateAckBatch) };
-        break;
-      case 802:
-        message = { case: "taskResult", value: reader.message(readTaskResult) };
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message = { case: "helloAck", value: reader.message(readHelloAck) };
+    else if (tag === 18) message = { case: "createAck", value: reader.message(readCreateAck) };
+    else if (tag === 26) message = { case: "error", value: reader.message(readServerError) };
+    else if (tag === 34)
+      message = { case: "createAckBatch", value: reader.message(readCreateAckBatch) };
+    else if (tag === 802) message = { case: "taskResult", value: reader.message(readTaskResult) };
+    else reader.skip(tag);
   }
   return message;
 }

@@ -27,56 +27,36 @@ export function writeServerReflectionRequest(
   writer: WireWriter,
 ): void {
   writer.stringField(10, message.host);
-  switch (message.messageRequest.case) {
-    case "fileByFilename":
-      writer.stringMember(26, message.messageRequest.value);
-      break;
-    case "fileContainingSymbol":
-      writer.stringMember(34, message.messageRequest.value);
-      break;
-    case "fileContainingExtension":
-      writer.messageMember(42, 1, writeExtensionRequest, message.messageRequest.value);
-      break;
-    case "allExtensionNumbersOfType":
-      writer.stringMember(50, message.messageRequest.value);
-      break;
-    case "listServices":
-      writer.stringMember(58, message.messageRequest.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.messageRequest.case === "fileByFilename")
+    writer.stringMember(26, message.messageRequest.value);
+  else if (message.messageRequest.case === "fileContainingSymbol")
+    writer.stringMember(34, message.messageRequest.value);
+  else if (message.messageRequest.case === "fileContainingExtension")
+    writer.messageMember(42, 1, writeExtensionRequest, message.messageRequest.value);
+  else if (message.messageRequest.case === "allExtensionNumbersOfType")
+    writer.stringMember(50, message.messageRequest.value);
+  else if (message.messageRequest.case === "listServices")
+    writer.stringMember(58, message.messageRequest.value);
 }
 
 export function readServerReflectionRequest(reader: WireReader): ServerReflectionRequest {
   const message = newServerReflectionRequest();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.host = reader.string();
-        break;
-      case 26:
-        message.messageRequest = { case: "fileByFilename", value: reader.string() };
-        break;
-      case 34:
-        message.messageRequest = { case: "fileContainingSymbol", value: reader.string() };
-        break;
-      case 42:
-        message.messageRequest = {
-          case: "fileContainingExtension",
-          value: reader.message(readExtensionRequest),
-        };
-        break;
-      case 50:
-        message.messageRequest = { case: "allExtensionNumbersOfType", value: reader.string() };
-        break;
-      case 58:
-        message.messageRequest = { case: "listServices", value: reader.string() };
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.host = reader.string();
+    else if (tag === 26)
+      message.messageRequest = { case: "fileByFilename", value: reader.string() };
+    else if (tag === 34)
+      message.messageRequest = { case: "fileContainingSymbol", value: reader.string() };
+    else if (tag === 42)
+      message.messageRequest = {
+        case: "fileContainingExtension",
+        value: reader.message(readExtensionRequest),
+      };
+    else if (tag === 50)
+      message.messageRequest = { case: "allExtensionNumbersOfType", value: reader.string() };
+    else if (tag === 58) message.messageRequest = { case: "listServices", value: reader.string() };
+    else reader.skip(tag);
   }
   return message;
 }
@@ -99,16 +79,9 @@ export function readExtensionRequest(reader: WireReader): ExtensionRequest {
   const message = newExtensionRequest();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.containingType = reader.string();
-        break;
-      case 16:
-        message.extensionNumber = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.containingType = reader.string();
+    else if (tag === 16) message.extensionNumber = reader.int32();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -133,22 +106,14 @@ export function writeServerReflectionResponse(
   writer.stringField(10, message.validHost);
   if (message.originalRequest !== undefined)
     writer.messageMember(18, 2, writeServerReflectionRequest, message.originalRequest);
-  switch (message.messageResponse.case) {
-    case "fileDescriptorResponse":
-      writer.messageMember(34, 2, writeFileDescriptorResponse, message.messageResponse.value);
-      break;
-    case "allExtensionNumbersResponse":
-      writer.messageMember(42, 2, writeExtensionNumberResponse, message.messageResponse.value);
-      break;
-    case "listServicesResponse":
-      writer.messageMember(50, 2, writeListServiceResponse, message.messageResponse.value);
-      break;
-    case "errorResponse":
-      writer.messageMember(58, 1, writeErrorResponse, message.messageResponse.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.messageResponse.case === "fileDescriptorResponse")
+    writer.messageMember(34, 2, writeFileDescriptorResponse, message.messageResponse.value);
+  else if (message.messageResponse.case === "allExtensionNumbersResponse")
+    writer.messageMember(42, 2, writeExtensionNumberResponse, message.messageResponse.value);
+  else if (message.messageResponse.case === "listServicesResponse")
+    writer.messageMember(50, 2, writeListServiceResponse, message.messageResponse.value);
+  else if (message.messageResponse.case === "errorResponse")
+    writer.messageMember(58, 1, writeErrorResponse, message.messageResponse.value);
 }
 
 export interface FileDescriptorResponse {

@@ -96,95 +96,37 @@ export function readTask(reader: WireReader): Task {
   const message = newTask();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.id = reader.string();
-        break;
-      case 18:
-        message.command = reader.string();
-        break;
-      case 26:
-        message.payload = reader.bytes();
-        break;
-      case 32:
-        message.priority = reader.int32();
-        break;
-      case 42:
-        message.webhook = reader.string();
-        break;
-      case 48:
-        message.maxAttempts = reader.int32();
-        break;
-      case 58:
-        message.status = reader.string();
-        break;
-      case 66:
-        message.workerId = reader.string();
-        break;
-      case 74:
-        message.leaseUntil = reader.string();
-        break;
-      case 80:
-        message.attempts = reader.int32();
-        break;
-      case 90:
-        message.tenantId = reader.string();
-        break;
-      case 98:
-        message.createdAtMs = reader.timestamp();
-        break;
-      case 106:
-        message.updatedAtMs = reader.timestamp();
-        break;
-      case 800:
-        message.leaseToken = reader.uint64();
-        break;
-      case 810:
-        message.traceParent = reader.string();
-        break;
-      case 818:
-        message.traceState = reader.string();
-        break;
-      case 826:
-        reader.countElement();
-        message.tags.push(reader.string());
-        break;
-      case 834:
-        message.replayOf = reader.string();
-        break;
-      case 840:
-        message.timeoutSeconds = reader.int32();
-        break;
-      case 850:
-        message.scheduleId = reader.string();
-        break;
-      case 856:
-        message.scheduledForMs = reader.uint64();
-        break;
-      case 962:
-        message.batchId = reader.string();
-        break;
-      case 968:
-        message.isBatchCallback = reader.bool();
-        break;
-      case 976:
-        message.batchSucceeded = reader.uint64();
-        break;
-      case 984:
-        message.batchFailed = reader.uint64();
-        break;
-      case 992:
-        message.batchCancelled = reader.uint64();
-        break;
-      case 1042:
-        message.lane = reader.string();
-        break;
-      case 1048:
-        message.cost = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.id = reader.string();
+    else if (tag === 18) message.command = reader.string();
+    else if (tag === 26) message.payload = reader.bytes();
+    else if (tag === 32) message.priority = reader.int32();
+    else if (tag === 42) message.webhook = reader.string();
+    else if (tag === 48) message.maxAttempts = reader.int32();
+    else if (tag === 58) message.status = reader.string();
+    else if (tag === 66) message.workerId = reader.string();
+    else if (tag === 74) message.leaseUntil = reader.string();
+    else if (tag === 80) message.attempts = reader.int32();
+    else if (tag === 90) message.tenantId = reader.string();
+    else if (tag === 98) message.createdAtMs = reader.timestamp();
+    else if (tag === 106) message.updatedAtMs = reader.timestamp();
+    else if (tag === 800) message.leaseToken = reader.uint64();
+    else if (tag === 810) message.traceParent = reader.string();
+    else if (tag === 818) message.traceState = reader.string();
+    else if (tag === 826) {
+      reader.countElement();
+      message.tags.push(reader.string());
+    } else if (tag === 834) message.replayOf = reader.string();
+    else if (tag === 840) message.timeoutSeconds = reader.int32();
+    else if (tag === 850) message.scheduleId = reader.string();
+    else if (tag === 856) message.scheduledForMs = reader.uint64();
+    else if (tag === 962) message.batchId = reader.string();
+    else if (tag === 968) message.isBatchCallback = reader.bool();
+    else if (tag === 976) message.batchSucceeded = reader.uint64();
+    else if (tag === 984) message.batchFailed = reader.uint64();
+    else if (tag === 992) message.batchCancelled = reader.uint64();
+    else if (tag === 1042) message.lane = reader.string();
+    else if (tag === 1048) message.cost = reader.int32();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -209,16 +151,9 @@ export function readHello(reader: WireReader): Hello {
   const message = newHello();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.token = reader.string();
-        break;
-      case 18:
-        message.workerId = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.token = reader.string();
+    else if (tag === 18) message.workerId = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -247,20 +182,12 @@ export function readReady(reader: WireReader): Ready {
   const message = newReady();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.commands.push(reader.string());
-        break;
-      case 16:
-        message.leaseSeconds = reader.int32();
-        break;
-      case 24:
-        message.count = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) {
+      reader.countElement();
+      message.commands.push(reader.string());
+    } else if (tag === 16) message.leaseSeconds = reader.int32();
+    else if (tag === 24) message.count = reader.int32();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -293,22 +220,11 @@ export function readArtifact(reader: WireReader): Artifact {
   const message = newArtifact();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.name = reader.string();
-        break;
-      case 18:
-        message.url = reader.string();
-        break;
-      case 26:
-        message.content = reader.bytes();
-        break;
-      case 34:
-        message.contentType = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.name = reader.string();
+    else if (tag === 18) message.url = reader.string();
+    else if (tag === 26) message.content = reader.bytes();
+    else if (tag === 34) message.contentType = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -330,13 +246,8 @@ export function readUnits(reader: WireReader): Units {
   const message = newUnits();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.count = reader.int32();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 8) message.count = reader.int32();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -377,35 +288,17 @@ export function readResult(reader: WireReader): Result {
   const message = newResult();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 18:
-        message.status = reader.string();
-        break;
-      case 26:
-        message.resultJson = reader.bytes();
-        break;
-      case 34:
-        message.error = reader.string();
-        break;
-      case 800:
-        message.leaseToken = reader.uint64();
-        break;
-      case 810:
-        reader.countElement();
-        message.artifacts.push(reader.message(readArtifact));
-        break;
-      case 818:
-        message.stack = reader.string();
-        break;
-      case 962:
-        message.used = reader.message(readUnits);
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 18) message.status = reader.string();
+    else if (tag === 26) message.resultJson = reader.bytes();
+    else if (tag === 34) message.error = reader.string();
+    else if (tag === 800) message.leaseToken = reader.uint64();
+    else if (tag === 810) {
+      reader.countElement();
+      message.artifacts.push(reader.message(readArtifact));
+    } else if (tag === 818) message.stack = reader.string();
+    else if (tag === 962) message.used = reader.message(readUnits);
+    else reader.skip(tag);
   }
   return message;
 }
@@ -445,34 +338,15 @@ export function readNack(reader: WireReader): Nack {
   const message = newNack();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.delaySeconds = reader.int32();
-        break;
-      case 26:
-        message.reason = reader.string();
-        break;
-      case 800:
-        message.leaseToken = reader.uint64();
-        break;
-      case 808:
-        message.delayMs = reader.uint64();
-        break;
-      case 818:
-        message.stack = reader.string();
-        break;
-      case 960:
-        message.holdSeconds = reader.int32();
-        break;
-      case 970:
-        message.used = reader.message(readUnits);
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.delaySeconds = reader.int32();
+    else if (tag === 26) message.reason = reader.string();
+    else if (tag === 800) message.leaseToken = reader.uint64();
+    else if (tag === 808) message.delayMs = reader.uint64();
+    else if (tag === 818) message.stack = reader.string();
+    else if (tag === 960) message.holdSeconds = reader.int32();
+    else if (tag === 970) message.used = reader.message(readUnits);
+    else reader.skip(tag);
   }
   return message;
 }
@@ -497,16 +371,9 @@ export function readProgress(reader: WireReader): Progress {
   const message = newProgress();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 8:
-        message.percent = reader.int32();
-        break;
-      case 18:
-        message.text = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 8) message.percent = reader.int32();
+    else if (tag === 18) message.text = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -538,26 +405,14 @@ export function readHeartbeat(reader: WireReader): Heartbeat {
   const message = newHeartbeat();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.extendSeconds = reader.int32();
-        break;
-      case 800:
-        message.leaseToken = reader.uint64();
-        break;
-      case 810:
-        message.progress = reader.message(readProgress);
-        break;
-      case 818:
-        reader.countElement();
-        message.logs.push(reader.string());
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.extendSeconds = reader.int32();
+    else if (tag === 800) message.leaseToken = reader.uint64();
+    else if (tag === 810) message.progress = reader.message(readProgress);
+    else if (tag === 818) {
+      reader.countElement();
+      message.logs.push(reader.string());
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -583,19 +438,10 @@ export function readAbandon(reader: WireReader): Abandon {
   const message = newAbandon();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 800:
-        message.leaseToken = reader.uint64();
-        break;
-      case 808:
-        message.interrupted = reader.bool();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 800) message.leaseToken = reader.uint64();
+    else if (tag === 808) message.interrupted = reader.bool();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -616,14 +462,10 @@ export function readResultBatch(reader: WireReader): ResultBatch {
   const message = newResultBatch();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.results.push(reader.message(readResult));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) {
+      reader.countElement();
+      message.results.push(reader.message(readResult));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -639,62 +481,28 @@ export type WorkerEvent =
   | { case: undefined; value?: undefined };
 
 export function writeWorkerEvent(message: WorkerEvent, writer: WireWriter): void {
-  switch (message.case) {
-    case "hello":
-      writer.messageMember(10, 1, writeHello, message.value);
-      break;
-    case "ready":
-      writer.messageMember(18, 2, writeReady, message.value);
-      break;
-    case "result":
-      writer.messageMember(26, 2, writeResult, message.value);
-      break;
-    case "nack":
-      writer.messageMember(34, 2, writeNack, message.value);
-      break;
-    case "heartbeat":
-      writer.messageMember(42, 2, writeHeartbeat, message.value);
-      break;
-    case "abandon":
-      writer.messageMember(50, 1, writeAbandon, message.value);
-      break;
-    case "resultBatch":
-      writer.messageMember(58, 2, writeResultBatch, message.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.case === "hello") writer.messageMember(10, 1, writeHello, message.value);
+  else if (message.case === "ready") writer.messageMember(18, 2, writeReady, message.value);
+  else if (message.case === "result") writer.messageMember(26, 2, writeResult, message.value);
+  else if (message.case === "nack") writer.messageMember(34, 2, writeNack, message.value);
+  else if (message.case === "heartbeat") writer.messageMember(42, 2, writeHeartbeat, message.value);
+  else if (message.case === "abandon") writer.messageMember(50, 1, writeAbandon, message.value);
+  else if (message.case === "resultBatch")
+    writer.messageMember(58, 2, writeResultBatch, message.value);
 }
 
 export function readWorkerEvent(reader: WireReader): WorkerEvent {
   let message: WorkerEvent = { case: undefined };
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message = { case: "hello", value: reader.message(readHello) };
-        break;
-      case 18:
-        message = { case: "ready", value: reader.message(readReady) };
-        break;
-      case 26:
-        message = { case: "result", value: reader.message(readResult) };
-        break;
-      case 34:
-        message = { case: "nack", value: reader.message(readNack) };
-        break;
-      case 42:
-        message = { case: "heartbeat", value: reader.message(readHeartbeat) };
-        break;
-      case 50:
-        message = { case: "abandon", value: reader.message(readAbandon) };
-        break;
-      case 58:
-        message = { case: "resultBatch", value: reader.message(readResultBatch) };
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message = { case: "hello", value: reader.message(readHello) };
+    else if (tag === 18) message = { case: "ready", value: reader.message(readReady) };
+    else if (tag === 26) message = { case: "result", value: reader.message(readResult) };
+    else if (tag === 34) message = { case: "nack", value: reader.message(readNack) };
+    else if (tag === 42) message = { case: "heartbeat", value: reader.message(readHeartbeat) };
+    else if (tag === 50) message = { case: "abandon", value: reader.message(readAbandon) };
+    else if (tag === 58) message = { case: "resultBatch", value: reader.message(readResultBatch) };
+    else reader.skip(tag);
   }
   return message;
 }
@@ -720,19 +528,10 @@ export function readHelloAck(reader: WireReader): HelloAck {
   const message = newHelloAck();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.workerId = reader.string();
-        break;
-      case 18:
-        message.tenantId = reader.string();
-        break;
-      case 802:
-        message.instance = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.workerId = reader.string();
+    else if (tag === 18) message.tenantId = reader.string();
+    else if (tag === 802) message.instance = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -753,13 +552,8 @@ export function readTaskAssignment(reader: WireReader): TaskAssignment {
   const message = newTaskAssignment();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.task = reader.message(readTask);
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.task = reader.message(readTask);
+    else reader.skip(tag);
   }
   return message;
 }
@@ -781,14 +575,10 @@ export function readTaskBatch(reader: WireReader): TaskBatch {
   const message = newTaskBatch();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.tasks.push(reader.message(readTask));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) {
+      reader.countElement();
+      message.tasks.push(reader.message(readTask));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -819,25 +609,12 @@ export function readResultAck(reader: WireReader): ResultAck {
   const message = newResultAck();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.ok = reader.bool();
-        break;
-      case 26:
-        message.errorMessage = reader.string();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      case 808:
-        message.leaseToken = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.ok = reader.bool();
+    else if (tag === 26) message.errorMessage = reader.string();
+    else if (tag === 802) message.errorCode = reader.string();
+    else if (tag === 808) message.leaseToken = reader.uint64();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -859,14 +636,10 @@ export function readResultAckBatch(reader: WireReader): ResultAckBatch {
   const message = newResultAckBatch();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        reader.countElement();
-        message.acks.push(reader.message(readResultAck));
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) {
+      reader.countElement();
+      message.acks.push(reader.message(readResultAck));
+    } else reader.skip(tag);
   }
   return message;
 }
@@ -899,28 +672,13 @@ export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
   const message = newHeartbeatAck();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.ok = reader.bool();
-        break;
-      case 26:
-        message.errorMessage = reader.string();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      case 808:
-        message.leaseToken = reader.uint64();
-        break;
-      case 816:
-        message.cancelled = reader.bool();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.ok = reader.bool();
+    else if (tag === 26) message.errorMessage = reader.string();
+    else if (tag === 802) message.errorCode = reader.string();
+    else if (tag === 808) message.leaseToken = reader.uint64();
+    else if (tag === 816) message.cancelled = reader.bool();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -955,31 +713,14 @@ export function readNackAck(reader: WireReader): NackAck {
   const message = newNackAck();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.ok = reader.bool();
-        break;
-      case 26:
-        message.errorMessage = reader.string();
-        break;
-      case 32:
-        message.appliedDelaySeconds = reader.int32();
-        break;
-      case 40:
-        message.dlq = reader.bool();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      case 808:
-        message.leaseToken = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.ok = reader.bool();
+    else if (tag === 26) message.errorMessage = reader.string();
+    else if (tag === 32) message.appliedDelaySeconds = reader.int32();
+    else if (tag === 40) message.dlq = reader.bool();
+    else if (tag === 802) message.errorCode = reader.string();
+    else if (tag === 808) message.leaseToken = reader.uint64();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -1008,25 +749,12 @@ export function readAbandonAck(reader: WireReader): AbandonAck {
   const message = newAbandonAck();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.taskId = reader.string();
-        break;
-      case 16:
-        message.ok = reader.bool();
-        break;
-      case 26:
-        message.errorMessage = reader.string();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      case 808:
-        message.leaseToken = reader.uint64();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.taskId = reader.string();
+    else if (tag === 16) message.ok = reader.bool();
+    else if (tag === 26) message.errorMessage = reader.string();
+    else if (tag === 802) message.errorCode = reader.string();
+    else if (tag === 808) message.leaseToken = reader.uint64();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -1055,19 +783,10 @@ export function readServerError(reader: WireReader): ServerError {
   const message = newServerError();
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message.message = reader.string();
-        break;
-      case 18:
-        message.code = reader.string();
-        break;
-      case 802:
-        message.errorCode = reader.string();
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message.message = reader.string();
+    else if (tag === 18) message.code = reader.string();
+    else if (tag === 802) message.errorCode = reader.string();
+    else reader.skip(tag);
   }
   return message;
 }
@@ -1085,74 +804,36 @@ export type ServerEvent =
   | { case: undefined; value?: undefined };
 
 export function writeServerEvent(message: ServerEvent, writer: WireWriter): void {
-  switch (message.case) {
-    case "helloAck":
-      writer.messageMember(10, 1, writeHelloAck, message.value);
-      break;
-    case "task":
-      writer.messageMember(18, 1, writeTaskAssignment, message.value);
-      break;
-    case "resultAck":
-      writer.messageMember(26, 1, writeResultAck, message.value);
-      break;
-    case "heartbeatAck":
-      writer.messageMember(34, 2, writeHeartbeatAck, message.value);
-      break;
-    case "nackAck":
-      writer.messageMember(42, 2, writeNackAck, message.value);
-      break;
-    case "abandonAck":
-      writer.messageMember(50, 1, writeAbandonAck, message.value);
-      break;
-    case "error":
-      writer.messageMember(58, 1, writeServerError, message.value);
-      break;
-    case "taskBatch":
-      writer.messageMember(66, 2, writeTaskBatch, message.value);
-      break;
-    case "resultAckBatch":
-      writer.messageMember(74, 2, writeResultAckBatch, message.value);
-      break;
-    case undefined:
-      break;
-  }
+  if (message.case === "helloAck") writer.messageMember(10, 1, writeHelloAck, message.value);
+  else if (message.case === "task") writer.messageMember(18, 1, writeTaskAssignment, message.value);
+  else if (message.case === "resultAck") writer.messageMember(26, 1, writeResultAck, message.value);
+  else if (message.case === "heartbeatAck")
+    writer.messageMember(34, 2, writeHeartbeatAck, message.value);
+  else if (message.case === "nackAck") writer.messageMember(42, 2, writeNackAck, message.value);
+  else if (message.case === "abandonAck")
+    writer.messageMember(50, 1, writeAbandonAck, message.value);
+  else if (message.case === "error") writer.messageMember(58, 1, writeServerError, message.value);
+  else if (message.case === "taskBatch") writer.messageMember(66, 2, writeTaskBatch, message.value);
+  else if (message.case === "resultAckBatch")
+    writer.messageMember(74, 2, writeResultAckBatch, message.value);
 }
 
 export function readServerEvent(reader: WireReader): ServerEvent {
   let message: ServerEvent = { case: undefined };
   while (reader.more()) {
     const tag = reader.tag();
-    switch (tag) {
-      case 10:
-        message = { case: "helloAck", value: reader.message(readHelloAck) };
-        break;
-      case 18:
-        message = { case: "task", value: reader.message(readTaskAssignment) };
-        break;
-      case 26:
-        message = { case: "resultAck", value: reader.message(readResultAck) };
-        break;
-      case 34:
-        message = { case: "heartbeatAck", value: reader.message(readHeartbeatAck) };
-        break;
-      case 42:
-        message = { case: "nackAck", value: reader.message(readNackAck) };
-        break;
-      case 50:
-        message = { case: "abandonAck", value: reader.message(readAbandonAck) };
-        break;
-      case 58:
-        message = { case: "error", value: reader.message(readServerError) };
-        break;
-      case 66:
-        message = { case: "taskBatch", value: reader.message(readTaskBatch) };
-        break;
-      case 74:
-        message = { case: "resultAckBatch", value: reader.message(readResultAckBatch) };
-        break;
-      default:
-        reader.skip(tag);
-    }
+    if (tag === 10) message = { case: "helloAck", value: reader.message(readHelloAck) };
+    else if (tag === 18) message = { case: "task", value: reader.message(readTaskAssignment) };
+    else if (tag === 26) message = { case: "resultAck", value: reader.message(readResultAck) };
+    else if (tag === 34)
+      message = { case: "heartbeatAck", value: reader.message(readHeartbeatAck) };
+    else if (tag === 42) message = { case: "nackAck", value: reader.message(readNackAck) };
+    else if (tag === 50) message = { case: "abandonAck", value: reader.message(readAbandonAck) };
+    else if (tag === 58) message = { case: "error", value: reader.message(readServerError) };
+    else if (tag === 66) message = { case: "taskBatch", value: reader.message(readTaskBatch) };
+    else if (tag === 74)
+      message = { case: "resultAckBatch", value: reader.message(readResultAckBatch) };
+    else reader.skip(tag);
   }
   return message;
 }
