@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { count, duration, rate } from "../format.ts";
 import type { QueueRow } from "../model/queues.ts";
 import { type SeriesPoint, useTrend } from "../model/series.ts";
+import { niceMax, niceTimeMax } from "./scale.ts";
 
 const height = 240;
 const left = 44;
@@ -24,16 +25,18 @@ interface ChartProps<Point> {
   readonly show: (value: number) => string;
   /** The end of the scale where all values are smaller; `show` tells its quarters apart. */
   readonly least: number;
+  /** The end of a scale that has the value. */
+  readonly maxOf: (value: number) => number;
   /** For screen readers, before the last values. */
   readonly label: string;
 }
 
 /** Values over time, from zero, with a legend that has the last values. */
 function Chart<Point extends { readonly atMs: number }>(props: ChartProps<Point>): JSX.Element {
-  const { points, curves, show, least, label } = props;
+  const { points, curves, show, least, maxOf, label } = props;
   const { element, width } = useWidth(240);
   const [at, setAt] = useState<number>();
-  const most = niceMax(
+  const most = maxOf(
     Math.max(least, ...points.flatMap((each) => curves.map(({ value }) => value(each) ?? 0))),
   );
   const plot = { width: width - left, height: height - bottom - top };
@@ -184,12 +187,6 @@ function clock(ms: number | undefined): string {
   return `${String(at.getHours()).padStart(2, "0")}:${String(at.getMinutes()).padStart(2, "0")}`;
 }
 
-/** The next of 2, 4 or 8 times a power of ten: quarters of it are shown exactly. */
-function niceMax(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return ([2, 4, 8].find((step) => step * power >= value) ?? 20) * power;
-}
-
 function Legend<Point>({
   points,
   curves,
@@ -217,7 +214,14 @@ const rates: readonly Curve<SeriesPoint>[] = [
 
 export function RateChart({ points }: { readonly points: readonly SeriesPoint[] }): JSX.Element {
   return (
-    <Chart points={points} curves={rates} show={rate} least={0.4} label="Tasks per second; now" />
+    <Chart
+      points={points}
+      curves={rates}
+      show={rate}
+      least={0.4}
+      maxOf={niceMax}
+      label="Tasks per second; now"
+    />
   );
 }
 
@@ -241,7 +245,16 @@ export function TimeChart({
   readonly points: readonly SeriesPoint[];
 }): JSX.Element {
   const label = of === "wait" ? "Time until a worker claims a task" : "Time that an attempt takes";
-  return <Chart points={points} curves={times[of]} show={duration} least={4} label={label} />;
+  return (
+    <Chart
+      points={points}
+      curves={times[of]}
+      show={duration}
+      least={4}
+      maxOf={niceTimeMax}
+      label={label}
+    />
+  );
 }
 
 interface SparklineProps {
