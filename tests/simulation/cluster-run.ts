@@ -323,15 +323,14 @@ class ClusterRun {
     const idempotencyKey = random.next() < 0.4 ? `key-${random.int(40)}` : "";
     const priority = random.int(3);
     const isUnique = this.#hasUnique && idempotencyKey === "" && random.next() < 0.4;
-    const unique = isUnique
-      ? this.#unique.request(random, ["return", "replace", "latest"])
-      : undefined;
-    const base = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000, unique };
+    const asked = isUnique ? this.#unique.request(random, ["return", "replace", "latest"]) : {};
+    const base = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000, ...asked };
     const laned = tenantId === acme ? this.#lanes?.request(random, idempotencyKey) : undefined;
     create(broker, { ...base, ...laned }).done.then(
-      ({ task }) => {
+      (enqueued) => {
+        const { task } = enqueued;
         this.#lanes?.knows(task);
-        this.#unique.saw(task);
+        this.#unique.accepted(asked, enqueued);
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
         if (before !== undefined && before !== task.id) {

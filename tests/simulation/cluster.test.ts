@@ -4,6 +4,7 @@ import { campaignLength } from "../campaign-length.ts";
 import { trackNoPromises } from "../untracked-promises.ts";
 import { type ClusterOutcome, simulateCluster } from "./cluster-run.ts";
 import { importMutant, type Mutation } from "./mutant.ts";
+import { type UniqueBug, uniqueBugs } from "./unique-bugs.ts";
 
 const seedsEach = campaignLength({ short: 10, long: 1500 });
 const uniqueSeeds = campaignLength({ short: 5, long: 300 });
@@ -236,7 +237,7 @@ for (const { bug, seed: first, says, ...mutation } of plantedBugs) {
   });
 }
 
-const uniqueBugs: readonly Omit<PlantedBug, "seed">[] = [
+const lateEntries: readonly UniqueBug[] = [
   {
     bug: "the entry of a unique key is written in another record than its task",
     file: "packages/server/src/core/broker/shard-broker.ts",
@@ -315,7 +316,10 @@ const laneBugs: readonly Omit<PlantedBug, "seed">[] = [
   },
 ];
 
-const ofUnique = uniqueBugs.map((each) => ({ ...each, kind: { hasUnique: true } }));
+const ofUnique = [...lateEntries, ...uniqueBugs].map((each) => ({
+  ...each,
+  kind: { hasUnique: true },
+}));
 const ofBatches = batchBugs.map((each) => ({ ...each, kind: { hasBatches: true } }));
 const ofLanes = laneBugs.map((each) => ({ ...each, kind: { hasLanes: true } }));
 

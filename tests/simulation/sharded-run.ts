@@ -281,13 +281,14 @@ class ShardedRun {
     const command = idempotencyKey === "" ? random.pick(commands) : "a";
     const maxAttempts = random.pick([1, 3, 20]);
     const isUnique = this.#hasUnique && idempotencyKey === "" && random.next() < 0.4;
-    const unique = isUnique ? this.#unique.request(random) : undefined;
+    const asked = isUnique ? this.#unique.request(random) : {};
     const isLaned = tenantId === acme && command === "a";
     const laned = isLaned ? this.#lanes?.request(random, idempotencyKey) : undefined;
-    const base = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts, unique };
+    const base = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts, ...asked };
     create(this.#world.broker, { ...base, ...laned }).done.then(
-      ({ task, replayed, deduplicated }) => {
-        this.#unique.saw(task);
+      (enqueued) => {
+        const { task, replayed, deduplicated } = enqueued;
+        this.#unique.accepted(asked, enqueued);
         this.#lanes?.knows(task);
         const key = `${tenantId}/${idempotencyKey}`;
         const before = idempotencyKey === "" ? undefined : this.#keys.get(key);

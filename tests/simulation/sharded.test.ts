@@ -9,6 +9,7 @@ import { campaignLength } from "../campaign-length.ts";
 import { trackNoPromises } from "../untracked-promises.ts";
 import { importMutant, type Mutation } from "./mutant.ts";
 import { type ShardedOutcome, simulateShards } from "./sharded-run.ts";
+import { uniqueBugs } from "./unique-bugs.ts";
 
 trackNoPromises();
 
@@ -193,27 +194,13 @@ for (const { bug, says, plant } of plantedBugs) {
 
 type Mutant = Mutation & { readonly bug: string; readonly says: RegExp };
 
-const uniqueBugs: readonly Mutant[] = [
+const homelessKeys: readonly Mutant[] = [
   {
     bug: "a unique key has no home, so each shard has tasks of it",
     file: "packages/server/src/core/shards/router.ts",
     from: "= homeOf(input, isPlaced);",
     to: "= homeOf({ ...input, unique: input.unique && { key: input.unique.key + input.priority } }, isPlaced);",
     says: /live tasks|entries in two shards/,
-  },
-  {
-    bug: "the entry of a unique key stays behind when its task ends",
-    file: "packages/server/src/core/broker/unique-keys.ts",
-    from: "writes.push(...writesOfUnique(name, entry));",
-    to: "if (entry !== undefined) writes.push(...writesOfUnique(name, entry));",
-    says: /the entry of|has an entry and no task/,
-  },
-  {
-    bug: "a request does not look for the task that has its unique key",
-    file: "packages/server/src/core/broker/shard-broker.ts",
-    from: "const entry = unlessDamaged(() => this.store.unique(name));",
-    to: "const entry = undefined;",
-    says: /live tasks|the entry of/,
   },
 ];
 
@@ -301,7 +288,10 @@ const laneBugs: readonly Mutant[] = [
 
 const run = new URL("./sharded-run.ts", import.meta.url);
 
-const ofUnique = uniqueBugs.map((each) => ({ ...each, kind: { hasUnique: true } }));
+const ofUnique = [...homelessKeys, ...uniqueBugs].map((each) => ({
+  ...each,
+  kind: { hasUnique: true },
+}));
 const ofBatches = batchBugs.map((each) => ({ ...each, kind: { hasBatches: true } }));
 const ofLanes = laneBugs.map((each) => ({ ...each, kind: { hasLanes: true } }));
 

@@ -1,13 +1,17 @@
 /**
- * What unique keys promise, looked at from outside: one live task at most for a key, one more that waits for its end, and
- * an entry exactly as long as its task or its time. The tasks may be in any shard and at any leader.
+ * What unique keys promise, looked at from outside: one live task at most for a key, one more that waits for its end, the
+ * payload that was accepted last, and an entry exactly as long as its task or its time. The tasks may be in any shard and
+ * at any leader.
  */
 import { holdsKey, queueOf, type Task, type TaskId, uniqueActions } from "@codeq/queue";
 import type { SimRandom } from "@codeq/simulated";
+import type { Enqueued } from "../../packages/server/src/core/broker/verbs.ts";
 import { decodeUnique } from "../../packages/server/src/core/records/unique-record.ts";
 import { uniqueKeyOf } from "../../packages/server/src/core/store/keys.ts";
 import type { Store } from "../../packages/server/src/core/store/store.ts";
 import { entriesUnder } from "../../packages/server/test/broker-world.ts";
+
+type Asked = ReturnType<UniqueWatch["request"]>;
 
 /** Undefined where nobody can tell now, because the shard of the task is down. */
 type TaskOf = (id: TaskId) => Task | undefined;
@@ -15,16 +19,33 @@ type TaskOf = (id: TaskId) => Task | undefined;
 export class UniqueWatch {
   /** Every task that had the key. */
   readonly #ids = new Map<string, Set<TaskId>>();
+  /** Requests are counted; the number of one is its payload. */
+  #requests = 0;
+  /** Of each accepted request, how many had begun when its answer came. */
+  readonly #answeredAt = new Map<number, number>();
+  /** Of each task, the request that began last of those that were accepted. */
+  readonly #last = new Map<TaskId, number>();
 
   /** A request that keeps to few keys, so that most of them meet a live task. */
   request(random: SimRandom, actions: readonly (typeof uniqueActions)[number][] = uniqueActions) {
-    return {
+    this.#requests += 1;
+    const unique = {
       key: `unique-${random.int(5)}`,
       while: random.next() < 0.3 ? ("waiting" as const) : ("unfinished" as const),
       on: random.pick(actions),
       forMs: random.next() < 0.1 ? 5000 : 0,
       maxWaitMs: random.next() < 0.5 ? 3000 : 0,
     };
+    return { unique, payload: String(this.#requests) };
+  }
+
+  /** The answer to a request. */
+  accepted({ unique, payload }: Partial<Asked>, { task, deduplicated }: Enqueued): void {
+    this.saw(task);
+    if (unique === undefined || (unique.on === "return" && deduplicated)) return;
+    const request = Number(payload);
+    this.#answeredAt.set(request, this.#requests);
+    this.#last.set(task.id, Math.max(request, this.#last.get(task.id) ?? 0));
   }
 
   /** A task that a request was answered with, or that changed. */
@@ -44,6 +65,17 @@ export class UniqueWatch {
       if (holders > 1) return `${key} has ${holders} live tasks`;
       if (waiting.length > 1) return `${waiting.length} tasks wait for ${key}`;
       if (waiting.length > 0 && holders === 0) return `${key} has 0 live tasks and one that waits`;
+    }
+    return this.#problemOfPayloads(taskOf);
+  }
+
+  /** Requests that were under way together may be decided in any order; one without an answer may happen at any time. */
+  #problemOfPayloads(taskOf: TaskOf): string | undefined {
+    for (const [id, last] of this.#last) {
+      const payload = taskOf(id)?.payload;
+      if (payload === undefined) continue;
+      const begun = this.#answeredAt.get(Number(payload)) ?? Number.POSITIVE_INFINITY;
+      if (begun < last) return `${id} was accepted with ${last}, and has ${payload}`;
     }
     return undefined;
   }
