@@ -92,6 +92,7 @@ interface PlantedBug extends Mutation {
 
 const log = "packages/engine/src/log/replicated";
 const schedules = "packages/server/src/core/broker/schedules.ts";
+const scheduleRule = "packages/queue/src/schedule/schedule.ts";
 
 /** What is written in the record of a change, besides the tasks. */
 const writesOfChange =
@@ -206,6 +207,22 @@ const plantedBugs: readonly PlantedBug[] = [
     to: "",
     seed: 1,
     says: /schedule \S+: (\S+ overlaps|\d+ tasks are live)/,
+  },
+  {
+    bug: "a schedule fires before its time",
+    file: scheduleRule,
+    from: "Math.floor(input.nowMs - policy.delayMs);",
+    to: "Math.floor(input.nowMs - policy.delayMs) + 1000;",
+    seed: 1,
+    says: /schedule \S+: \S+ was created before/,
+  },
+  {
+    bug: "a schedule fires while its task has not ended",
+    file: scheduleRule,
+    from: 'if (overlap !== "allow" && this.#live > 0) {',
+    to: 'if (overlap !== "allow" && this.#live > 1) {',
+    seed: 1,
+    says: /schedule \S+: \S+ overlaps/,
   },
   {
     bug: "a full disk refuses the end of a task whose schedule has moved on in memory",
