@@ -809,6 +809,27 @@ test("schedules, their plan and their live tasks survive a restart and a crash",
   assert.equal((await next.claim()).scheduledFor, "2026-01-02T03:06:00Z");
 });
 
+test(
+  "on a full disk tasks end and none is created, until there is room",
+  onlyWith.disk,
+  async (t) => {
+    const server = await setup(t, { storage: "sim-disk" });
+    const body = { command: "render", cron: "* * * * *", overlap: "one" };
+    await made(server, "digest", body);
+    await server.clock.advance(2 * minuteMs);
+    const { id } = await server.claim();
+    server.world.disk.failNext("write", "ENOSPC");
+    const full = await server.post("/tasks", { command: "a", payload: 1 }, "producer-acme");
+    assert.equal(full.status, 507);
+    await server.complete(id);
+    const { live, waitingAt, fired: count } = await shown(server, "digest");
+    assert.deepEqual([live, waitingAt, count], [0, "2026-01-02T03:06:00Z", 1]);
+    await server.clock.advance(2 * secondMs);
+    assert.equal((await server.claim()).scheduledFor, "2026-01-02T03:06:00Z");
+    assert.deepEqual(await skips(server, "digest"), []);
+  },
+);
+
 test("other data of time zones after a restart moves what is to come, and repeats nothing", async (t) => {
   const server = await setup(t);
   await made(server, "digest", { ...minutely, cron: "0 9 * * *", tz: "Europe/Paris" });
