@@ -3,13 +3,12 @@
  * them are open at the same time and measured by turns, so that other load on the machine meets all of them. Then how long
  * tasks of quiet lanes wait beside a lane that floods the queue.
  */
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import { noLaneLimits } from "../../packages/server/src/core/records/lane-policy.ts";
 import type { TopicPolicy } from "../../packages/server/src/core/records/topic-record.ts";
 import { ask, claim } from "../crash/ask-broker.ts";
+import { heldBytes } from "./held-bytes.ts";
 import { Histogram } from "./histogram.ts";
 import { cycleOne, enqueueOne, type Mode, openBroker, success } from "./open-broker.ts";
 import { choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
@@ -154,14 +153,6 @@ async function block(
     }
   });
   return (heldBytes() - before) / blocked;
-}
-
-/** After a collection; buffers count as well. */
-function heldBytes(): number {
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
 }
 
 /** How long tasks of quiet lanes wait for a worker. */

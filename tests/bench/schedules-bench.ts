@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { TenantId } from "@codeq/queue";
 import { median } from "./figures.ts";
+import { heldBytes } from "./held-bytes.ts";
 import { enqueueOne, openBroker } from "./open-broker.ts";
 import { readOptions, wholeNumber } from "./options.ts";
 import { measureStreams } from "./streams-bench.ts";
@@ -71,15 +72,18 @@ async function brokerCosts(values: Sizes): Promise<void> {
     const { schedules } = broker;
     const make = (id: string, spec: object): Promise<unknown> =>
       schedules.put({ tenantId, id }, { ...options, ...spec }, undefined) as Promise<unknown>;
-    const before = heapBytes();
+    const before = heldBytes();
     for (let at = 0; at < values.schedules; at++) {
       await make(`rest-${at}`, { cron: `${at % 60} ${at % 24} 1 1 *`, tz: "Europe/Paris" });
     }
-    const perSchedule = (heapBytes() - before) / values.schedules;
+    const perSchedule = (heldBytes() - before) / values.schedules;
     const cpu = process.cpuUsage();
     await pause(values.seconds * 1000);
     const used = process.cpuUsage(cpu);
-    console.log(`heap of ${values.schedules} schedules: ${Math.round(perSchedule)} B each`);
+    const all = ((perSchedule * values.schedules) / 2 ** 20).toFixed(1);
+    console.log(
+      `memory of ${values.schedules} schedules: ${all} MiB, ${Math.round(perSchedule)} B each`,
+    );
     console.log(
       `processor time at rest: ${(used.user + used.system) / 1000} ms in ${values.seconds} s`,
     );
@@ -103,11 +107,6 @@ async function brokerCosts(values: Sizes): Promise<void> {
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
-}
-
-function heapBytes(): number {
-  globalThis.gc?.();
-  return process.memoryUsage().heapUsed;
 }
 
 /** In milliseconds. */
