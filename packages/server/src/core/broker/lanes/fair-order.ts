@@ -25,13 +25,13 @@ export class FairOrder {
     if (this.size === 0 && !hasPlain) this.#beginPeriod();
     window.dueMs = startTag(this.#presentTag, this.#endTagOf(window));
     this.#windows.push(window);
-    window.weight = window.lane.policy.weight;
-    this.weight += window.weight;
+    this.weight += window.lane.policy.weight;
   }
 
+  /** The weight of the lane is still that with which it entered. */
   leave(window: LaneWindow): void {
     this.#windows.remove(window);
-    this.weight -= window.weight;
+    this.weight -= window.lane.policy.weight;
   }
 
   /** The window whose turn it is; undefined when it is the turn of tasks without a lane, or there is none. */

@@ -20,8 +20,8 @@ export class LaneWindow implements HeapItem {
   /** The start tag of the next task; the rank of the window among those that may be claimed from. */
   dueMs = 0;
   heapIndex = -1;
-  /** The weight of its lane when the window was offered. */
-  weight = 1;
+  /** The next one of the same lane. */
+  next: LaneWindow | undefined;
   /** Where the lane stands after its last task, in this busy period of the queue. */
   endTag = 0;
   period = 0;

@@ -14,7 +14,9 @@ import type { LanePolicy } from "../../records/lane-policy.ts";
 import type { QueueState } from "../queues/queue-state.ts";
 import type { LaneWindow } from "./lane-window.ts";
 
-/** What is spent of a rate, and until when nothing may be claimed. */
+const halfLifeSeconds = 60;
+
+/** What is spent of a rate, until when nothing may be claimed, and what was claimed of late. One object: there may be many. */
 export class Allowance {
   /** When the whole burst may be spent again. */
   wholeMs = 0;
@@ -24,6 +26,9 @@ export class Allowance {
   /** Whether the record of it is out of date. */
   isChanged = false;
   hasRecord = false;
+  #recentUnits = 0;
+  /** Whole seconds take less memory. */
+  #recentSeconds = 0;
 
   /** Another rate applies: as many units are missing as before. */
   adopt(rate: Rate | undefined, nowMs: number): void {
@@ -69,22 +74,18 @@ export class Allowance {
   isOver(nowMs: number): boolean {
     return this.wholeMs <= nowMs && this.heldMs <= nowMs;
   }
-}
 
-const halfLifeMs = 60_000;
-
-/** Units that were claimed of late: after a minute, a unit counts half as much. */
-export class RecentUnits {
-  #units = 0;
-  #atMs = 0;
-
-  add(units: number, nowMs: number): void {
-    this.#units = this.at(nowMs) + units;
-    this.#atMs = nowMs;
+  /** Units were claimed, by whatever rate. */
+  claimed(units: number, nowMs: number): void {
+    this.#recentUnits = this.recentUnits(nowMs) + units;
+    this.#recentSeconds = Math.floor(nowMs / 1000);
   }
 
-  at(nowMs: number): number {
-    return this.#units === 0 ? 0 : this.#units * 0.5 ** ((nowMs - this.#atMs) / halfLifeMs);
+  /** Units that were claimed of late: after a minute, a unit counts half as much. */
+  recentUnits(nowMs: number): number {
+    if (this.#recentUnits === 0) return 0;
+    const passedSeconds = Math.floor(nowMs / 1000) - this.#recentSeconds;
+    return this.#recentUnits * 0.5 ** (passedSeconds / halfLifeSeconds);
   }
 }
 
@@ -100,7 +101,8 @@ export class Lane implements Timed {
   /** When its timer ends. */
   dueMs = 0;
   heapIndex = -1;
-  windows: readonly LaneWindow[] = [];
+  /** A list: few lanes have tasks of a second priority. */
+  firstWindow: LaneWindow | undefined;
   /** Ready tasks of all windows. */
   ready = 0;
   leased = 0;
@@ -108,7 +110,6 @@ export class Lane implements Timed {
   reserved = 0;
   policy: LanePolicy;
   readonly allowance: Allowance = new Allowance();
-  readonly recent: RecentUnits = new RecentUnits();
   /** The window that claims may take from. */
   offered: LaneWindow | undefined;
 
@@ -125,10 +126,20 @@ export class Lane implements Timed {
   /** The window of the highest priority that has ready tasks. */
   get top(): LaneWindow | undefined {
     let top: LaneWindow | undefined;
-    for (const window of this.windows) {
+    for (let window = this.firstWindow; window !== undefined; window = window.next) {
       if (window.ready > 0 && (top === undefined || window.priority > top.priority)) top = window;
     }
     return top;
+  }
+
+  windowOf(priority: number): LaneWindow | undefined {
+    let window = this.firstWindow;
+    while (window !== undefined && window.priority !== priority) window = window.next;
+    return window;
+  }
+
+  *windows(): Generator<LaneWindow> {
+    for (let window = this.firstWindow; window !== undefined; window = window.next) yield window;
   }
 
   get isAtLimit(): boolean {

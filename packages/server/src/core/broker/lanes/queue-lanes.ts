@@ -15,7 +15,7 @@ import type { RecordWrite } from "../../store/store.ts";
 import { timeOfId } from "../../task-ids.ts";
 import type { QueueState } from "../queues/queue-state.ts";
 import { FairOrder } from "./fair-order.ts";
-import { Allowance, Lane, RecentUnits, type Timed } from "./lane.ts";
+import { Allowance, Lane, type Timed } from "./lane.ts";
 import { type LanePosition, LaneWindow } from "./lane-window.ts";
 import type { ShardLanes } from "./shard-lanes.ts";
 
@@ -34,7 +34,6 @@ class QueueRate implements Timed {
   heapIndex = -1;
   rate: Rate | undefined;
   readonly allowance: Allowance = new Allowance();
-  readonly recent: RecentUnits = new RecentUnits();
 
   constructor(queue: QueueState) {
     this.queue = queue;
@@ -138,15 +137,16 @@ export class QueueLanes {
   }
 
   #window(lane: Lane, priority: number): LaneWindow {
-    for (const window of lane.windows) if (window.priority === priority) return window;
+    const known = lane.windowOf(priority);
+    if (known !== undefined) return known;
     const window = new LaneWindow(lane, priority, this.#shard.entries);
-    // Without room for more: few lanes have a second priority.
-    lane.windows = lane.windows.concat(window);
+    window.next = lane.firstWindow;
+    lane.firstWindow = window;
     return window;
   }
 
   windowOf(name: string, priority: number): LaneWindow | undefined {
-    return this.#lanes.get(name)?.windows.find((each) => each.priority === priority);
+    return this.#lanes.get(name)?.windowOf(priority);
   }
 
   arrive(name: string, priority: number, position: LanePosition): void {
@@ -308,8 +308,8 @@ export class QueueLanes {
     lane.reserved += 1;
     const nowMs = this.#nowMs;
     lane.allowance.spend(lane.policy.rate, cost, nowMs);
-    lane.recent.add(cost, nowMs);
-    this.whole.recent.add(cost, nowMs);
+    lane.allowance.claimed(cost, nowMs);
+    this.whole.allowance.claimed(cost, nowMs);
     this.whole.allowance.spend(this.whole.rate, cost, nowMs);
     this.taken(window);
   }
@@ -392,7 +392,7 @@ export class QueueLanes {
       this.#lanes.delete(lane.name);
       this.#shard.removed();
       this.queue.tenant.lanes -= 1;
-      for (const window of lane.windows) window.clear();
+      for (const window of lane.windows()) window.clear();
       if (!lane.allowance.hasRecord) continue;
       removals.push(removalOfLane({ ...this.#named, lane: lane.name }));
       if (removals.length < removalsMax) continue;
@@ -402,9 +402,10 @@ export class QueueLanes {
     if (removals.length > 0) this.#shard.forget(removals);
   }
 
-  #isOver({ leased, reserved, windows, allowance }: Lane, nowMs: number): boolean {
+  #isOver(lane: Lane, nowMs: number): boolean {
+    const { leased, reserved, allowance } = lane;
     if (leased > 0 || reserved > 0 || !allowance.isOver(nowMs)) return false;
-    return windows.every(
+    return [...lane.windows()].every(
       (each) =>
         each.ready === 0 &&
         each.reading === undefined &&
@@ -451,7 +452,7 @@ export class QueueLanes {
     const lane = this.#lanes.get(name);
     const policy = lane?.policy ?? policyOf(this.#policy, this.#limits.get(name));
     const { rate, concurrency, weight, pause } = policy;
-    const { allowance = new Allowance(), top, ready = 0, leased = 0, recent } = lane ?? {};
+    const { allowance = new Allowance(), top, ready = 0, leased = 0 } = lane ?? {};
     const head = top?.head;
     const nowMs = this.#nowMs;
     return {
@@ -465,7 +466,7 @@ export class QueueLanes {
       unitsLeft: rate && Math.floor(allowance.unitsLeft(rate, nowMs)),
       nextMs: this.#laterWallMs(allowance.openMs(rate, top?.headCost ?? 1)),
       paused: pause,
-      recentUnits: recent?.at(nowMs) ?? 0,
+      recentUnits: allowance.recentUnits(nowMs),
     };
   }
 
@@ -497,7 +498,7 @@ export class QueueLanes {
   get totals(): { readonly total: number; readonly recentUnits: number } {
     let total = 0;
     for (const _ of this.#listed()) total += 1;
-    return { total, recentUnits: this.whole.recent.at(this.#nowMs) };
+    return { total, recentUnits: this.whole.allowance.recentUnits(this.#nowMs) };
   }
 
   /** The next tasks of the lanes that have been there longest. */
