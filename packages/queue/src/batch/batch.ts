@@ -99,12 +99,15 @@ export function countMember(
   if (before === undefined) return { ...state, total: state.total + 1, [to]: state[to] + 1 };
   const from = partOf(before);
   if (from === to) return state;
-  const moved = { ...state, [from]: state[from] - 1, [to]: state[to] + 1 };
+  // One copy that is changed in place, because this is done for every end.
+  const moved: { -readonly [Name in keyof BatchState]: BatchState[Name] } = { ...state };
+  moved[from] -= 1;
+  moved[to] += 1;
   if (to === "failed") return withFailure(spec, moved, after);
+  if (state.failure?.taskId === after.id) moved.failure = undefined;
   // The callback did not run: the batch waits for the replayed member.
   const waits = from === "failed" && state.phase === "failed";
-  const failure = state.failure?.taskId === after.id ? undefined : state.failure;
-  return waits ? { ...moved, failure, phase: "sealed", endedMs: 0 } : { ...moved, failure };
+  return waits ? { ...moved, phase: "sealed", endedMs: 0 } : moved;
 }
 
 /** A failed member has left, because a new task has taken its place. */

@@ -422,6 +422,11 @@ export class Batches {
    * batches that end with them, and the states.
    */
   follow(given: readonly Change[], touched: readonly BatchOf[]): Followed {
+    const isOne = given.length === 1 && touched.length === 0 && this.#awaited.size === 0;
+    return (isOne ? this.#followOne(given) : undefined) ?? this.#followAll(given, touched);
+  }
+
+  #followAll(given: readonly Change[], touched: readonly BatchOf[]): Followed {
     const changes = [...given];
     // A state that is counted here is not in the store yet, and may have to leave the cache.
     const entries: Entries = new Map();
@@ -447,6 +452,25 @@ export class Batches {
       if (this.#awaited.get(task)?.has(of.id)) writes.push(...removalsOfAwaited(of, [task]));
     }
     return { changes, writes, over };
+  }
+
+  /**
+   * Nearly all ends are of one member of a batch that goes on waiting: then only the counts change. Undefined for all
+   * else, with nothing changed.
+   */
+  #followOne(changes: readonly Change[]): Followed | undefined {
+    const [{ before, after } = {}] = changes;
+    const batch = after?.batch;
+    if (before === undefined || batch === undefined || batch.isCallback) return undefined;
+    const entry = this.#find({ tenantId: before.tenantId, id: batch.id });
+    if (entry === undefined) return undefined;
+    const state = countMember(entry.record, entry.state, before, after);
+    if (state === entry.state) return { changes, writes: [], over: [] };
+    const { phase, chore, pending } = state;
+    const goesOn = phase === "open" || (phase === "sealed" && pending > 0);
+    if (!goesOn || phase !== entry.state.phase || chore !== entry.state.chore) return undefined;
+    entry.state = state;
+    return { changes, writes: [writeOfBatchState(entry, state)], over: [] };
   }
 
   /** A task that has succeeded stays so. */

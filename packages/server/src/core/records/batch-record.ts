@@ -83,9 +83,10 @@ export function removalsOfAwaited(of: BatchOf, after: readonly TaskId[]): Record
 
 export function writeOfBatchState({ tenantId, id }: BatchOf, state: BatchState): RecordWrite {
   const { phase, total, pending, succeeded, failed, cancelled, failure, endedMs, chore } = state;
-  const numbers = [total, pending, succeeded, failed, cancelled, endedMs];
-  const failed1 = failure === undefined ? null : [failure.taskId, failure.error];
-  return put(batchStateKey(tenantId, id), JSON.stringify([phase, chore, numbers, failed1]));
+  const first = failure === undefined ? "null" : JSON.stringify([failure.taskId, failure.error]);
+  // By hand, because it is written with every end: JSON.stringify takes several times as long.
+  const numbers = `${total},${pending},${succeeded},${failed},${cancelled},${endedMs}`;
+  return put(batchStateKey(tenantId, id), `["${phase}","${chore}",[${numbers}],${first}]`);
 }
 
 /** Undefined when the text is not a valid record. */
