@@ -1,21 +1,26 @@
 /**
  * What a limit costs that never holds a task back: full cycles of our broker on queues with limits and without, and the
- * same with BullMQ's limiter. Both are measured by turns; the ratio to the queue without limits is what to compare, because
- * ours runs in process and BullMQ has a Redis beside it.
+ * same with BullMQ's limiter and with the groups of pg-boss. They are measured by turns; the ratio to the queue without limits
+ * is what to compare, because ours runs in process, BullMQ has a Redis beside it, and pg-boss a Postgres.
  */
 import type { TenantId, WorkerId } from "@codeq/queue";
 import { Queue, Worker } from "bullmq";
 import type { TopicPolicy } from "../../packages/server/src/core/records/topic-record.ts";
+import { noPostgres, type PostgresDatabase, PostgresServer } from "../outbox/postgres-server.ts";
 import { cycleOne, openBroker } from "./open-broker.ts";
 import { readOptions, wholeNumber } from "./options.ts";
 import { ensurePeers, startRedis } from "./peer-servers.ts";
+import { openPgBoss, pgBossCycles } from "./pg-boss-load.ts";
+import { SetupError } from "./programs.ts";
 import { Workspace } from "./workspace.ts";
 
-export const limitsHelp = `what a limit costs that never holds a task back: ours, and BullMQ's limiter
+export const limitsHelp = `what a limit costs that never holds a task back: ours, BullMQ's limiter, and pg-boss' groups
     --in-flight 256            cycles at the same time
     --seconds 2                per turn
     --turns 5
-  Needs redis-server, as peers does. Ours are cycles in process; compare the column "of first" of each system.`;
+    --groups 100               lanes of ours, and groups of pg-boss
+  Needs redis-server, as peers does, and gets Postgres and pg-boss from npm. Ours are cycles in process; compare the column
+  "of first" of each system.`;
 
 const columnWidth = 18;
 const workerId = "bench" as WorkerId;
@@ -30,10 +35,18 @@ const base: TopicPolicy = {
   maxConsumers: 0,
   placement: "spread",
 };
-const ours: readonly (readonly [name: string, policy: Partial<TopicPolicy>])[] = [
-  ["no limit", {}],
-  ["maxConsumers", { maxConsumers: 10_000 }],
-  ["rate", { rate }],
+interface Limit {
+  readonly name: string;
+  readonly policy: Partial<TopicPolicy>;
+  /** The tasks have lanes. */
+  readonly hasLanes?: boolean;
+}
+const ours: readonly Limit[] = [
+  { name: "no limit", policy: {} },
+  { name: "maxConsumers", policy: { maxConsumers: 10_000 } },
+  { name: "rate", policy: { rate } },
+  { name: "lane limit", policy: { lanes: { concurrency: 10_000 } }, hasLanes: true },
+  { name: "lane rate", policy: { lanes: { concurrency: 0, rate } }, hasLanes: true },
 ];
 const limiter = { max: plenty, duration: 1000 };
 
@@ -50,17 +63,24 @@ export async function limitsBench(args: readonly string[]): Promise<void> {
     "in-flight": wholeNumber("256"),
     seconds: wholeNumber("2"),
     turns: wholeNumber("5"),
+    groups: wholeNumber("100"),
   });
   ensurePeers(["redis-server"]);
   await using workspace = new Workspace();
   const inFlight = values["in-flight"];
   const cases: Case[] = [];
-  for (const [name, policy] of ours) {
-    cases.push(await ourCase(workspace, { name, policy: { ...base, ...policy }, inFlight }));
+  for (const { name, policy, hasLanes = false } of ours) {
+    const lanes = hasLanes ? values.groups : 0;
+    cases.push(await ourCase(workspace, { name, policy: { ...base, ...policy }, inFlight, lanes }));
   }
   const redis = await startRedis(workspace);
   for (const isLimited of [false, true]) {
     cases.push(await bullMqCase({ port: redis.port, isLimited, inFlight }));
+  }
+  if (noPostgres !== false) throw new SetupError(noPostgres);
+  const postgres = await PostgresServer.open();
+  for (const groups of [0, values.groups]) {
+    cases.push(await pgBossCase(await postgres.newDatabase(), groups));
   }
   const rates = new Map<Case, number[]>(cases.map((each) => [each, []]));
   for (let turn = 0; turn < values.turns; turn++) {
@@ -78,18 +98,28 @@ export async function limitsBench(args: readonly string[]): Promise<void> {
     printRow([each.system, each.name, ...figures]);
     await each.close();
   }
+  await postgres.dispose();
 }
 
 interface Wanted {
+  readonly lanes: number;
   readonly name: string;
   readonly policy: TopicPolicy;
   readonly inFlight: number;
 }
 
-async function ourCase(workspace: Workspace, { name, policy, inFlight }: Wanted): Promise<Case> {
+async function ourCase(
+  workspace: Workspace,
+  { name, policy, inFlight, lanes }: Wanted,
+): Promise<Case> {
   const directory = workspace.newDirectory();
   const { broker, engine } = await openBroker(directory, { mode: "os", flushMiB: 6 });
   await broker.putTopic(queue, policy);
+  let task = 0;
+  const cycle = (): Promise<void> => {
+    task += 1;
+    return cycleOne(broker, workerId, lanes === 0 ? {} : { lane: `lane-${task % lanes}` });
+  };
   return {
     system: "codeQ",
     name,
@@ -98,7 +128,7 @@ async function ourCase(workspace: Workspace, { name, policy, inFlight }: Wanted)
       let cycles = 0;
       const work = async (): Promise<void> => {
         while (performance.now() < endsAt) {
-          await cycleOne(broker, workerId, {});
+          await cycle();
           cycles += 1;
         }
       };
@@ -147,6 +177,18 @@ async function bullMqCase(of: {
       await worker.close();
       await jobs.close();
     },
+  };
+}
+
+async function pgBossCase({ url }: PostgresDatabase, groups: number): Promise<Case> {
+  const boss = await openPgBoss(url);
+  const queue = "work";
+  await boss.createQueue(queue);
+  return {
+    system: "pg-boss",
+    name: groups === 0 ? "no limit" : "groups",
+    run: (ms) => pgBossCycles(boss, { queue, ms, groups }),
+    close: () => boss.stop({ graceful: false }),
   };
 }
 

@@ -16,6 +16,15 @@ function lanesOf({ queues }: ShardBroker) {
   return queues.lanesOf(queues.queue("acme" as never, "work"));
 }
 
+/** Only when a broker goes on after a full disk undid decisions, not when it starts. */
+function onlyRecovered(plant: Plant): Plant {
+  const started = new WeakSet<ShardBroker>();
+  return (broker) => {
+    if (started.has(broker)) plant(broker);
+    started.add(broker);
+  };
+}
+
 const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: RegExp }>> = {
   "the end of a lease does not free its slot": {
     plant: (broker) => {
@@ -139,6 +148,21 @@ const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: R
     },
     finding: /during a pause|the explanation of/,
   },
+  "a full disk that undoes a claim frees the slots of others": {
+    plant: onlyRecovered((broker) => {
+      for (const lane of lanesOf(broker).all()) lane.leased = 0;
+    }),
+    finding: /counts \d+ leases|more leases/,
+  },
+  "after a full disk lanes have spent nothing": {
+    plant: onlyRecovered(({ queues }) => {
+      for (const { lanes } of queues.all()) {
+        for (const { allowance } of lanes?.all() ?? []) allowance.wholeMs = 0;
+        lanes?.offerAll();
+      }
+    }),
+    finding: /units that it did not have|should be able|no timer|the explanation/,
+  },
 };
 
 for (const [bug, { plant, finding }] of Object.entries(bugs)) {
@@ -152,6 +176,24 @@ for (const [bug, { plant, finding }] of Object.entries(bugs)) {
     assert.fail("no seed has noticed it");
   });
 }
+
+test("it is noticed when a clock that is set back gives units back", async () => {
+  const { runLanes: run } = await importMutant<{ runLanes: typeof runLanes }>(
+    new URL("./lanes-run.ts", import.meta.url),
+    {
+      file: "packages/server/src/core/records/lane-record.ts",
+      from: "Math.max(0, clock.nowMs() - atMs)",
+      to: "Math.abs(clock.nowMs() - atMs)",
+    },
+  );
+  for (const seed of seeds) {
+    const found = await run(seed);
+    if (found === undefined) continue;
+    assert.match(found, /units that it did not have|while it was held/);
+    return;
+  }
+  assert.fail("no seed has noticed it");
+});
 
 const shareSeeds = Array.from({ length: 40 }, (_, number) => `shares-${number}`);
 

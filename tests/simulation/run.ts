@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import type { Config } from "../../packages/server/src/config/settings.ts";
+import { runBatches } from "./batch-run.ts";
 import { clusterStepsDefault, simulateCluster } from "./cluster-run.ts";
 import { runLanes } from "./lanes-run.ts";
 import { shardedStepsDefault, simulateShards } from "./sharded-run.ts";
@@ -18,6 +19,7 @@ const usage = `npm run sim -- [options]
   --shards          a router over 1, 2, 3 or 8 shards instead of a whole server
   --cluster         three nodes that share a log instead of a whole server
   --lanes           tasks with lanes: with --shards and --cluster in these, otherwise in one broker
+  --batches         the same with batches; both together with --shards and --cluster
   --trace           print everything that happens
   --help            this text
 Ends with 1 when a promise is broken.`;
@@ -32,18 +34,21 @@ const { values } = parseArgs({
     shards: { type: "boolean" },
     cluster: { type: "boolean" },
     lanes: { type: "boolean" },
+    batches: { type: "boolean" },
     trace: { type: "boolean" },
     help: { type: "boolean" },
   },
 });
 
-const hasLanes = values.lanes === true;
-const ofLanes = hasLanes ? " --lanes" : "";
+const { lanes: hasLanes = false, batches: hasBatches = false } = values;
+const ofKind = (hasLanes ? " --lanes" : "") + (hasBatches ? " --batches" : "");
 
 if (values.help === true) console.log(usage);
 else if (values.cluster === true) process.exitCode = await runCluster();
 else if (values.shards === true) process.exitCode = await runShards();
-else process.exitCode = hasLanes ? await runOneBroker() : await main();
+else if (hasLanes) process.exitCode = await runOneBroker((seed) => runLanes(`lanes-${seed}`));
+else if (hasBatches) process.exitCode = await runOneBroker((seed) => runBatches(`batches-${seed}`));
+else process.exitCode = await main();
 
 /** In seconds. */
 function elapsed(): number {
@@ -85,15 +90,15 @@ async function main(): Promise<number> {
   return totals.failed === 0 ? 0 : 1;
 }
 
-async function runOneBroker(): Promise<number> {
+async function runOneBroker(run: (seed: number) => Promise<string | undefined>): Promise<number> {
   const totals = { seeds: 0, failed: 0 };
   for (const seed of seedsToRun()) {
-    const finding = await runLanes(`lanes-${seed}`);
+    const finding = await run(seed);
     totals.seeds += 1;
     if (finding === undefined) continue;
     totals.failed += 1;
     console.log(`seed ${seed}: ${finding}`);
-    console.log(`  replay with: npm run sim -- --lanes --seed ${seed}`);
+    console.log(`  replay with: npm run sim --${ofKind} --seed ${seed}`);
   }
   console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
   return totals.failed === 0 ? 0 : 1;
@@ -103,7 +108,7 @@ async function runShards(): Promise<number> {
   const totals = { seeds: 0, acknowledged: 0, claimed: 0, crashes: 0, failed: 0 };
   for (const seed of seedsToRun()) {
     const steps = number(values.steps) ?? shardedStepsDefault;
-    const outcome = await simulateShards({ seed, steps, hasLanes });
+    const outcome = await simulateShards({ seed, steps, hasLanes, hasBatches });
     totals.seeds += 1;
     totals.acknowledged += outcome.acknowledged;
     totals.claimed += outcome.claimed;
@@ -111,7 +116,7 @@ async function runShards(): Promise<number> {
     if (outcome.finding === undefined) continue;
     totals.failed += 1;
     console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
-    console.log(`  replay with: npm run sim -- --shards${ofLanes} --seed ${seed}`);
+    console.log(`  replay with: npm run sim -- --shards${ofKind} --seed ${seed}`);
   }
   console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
   return totals.failed === 0 ? 0 : 1;
@@ -130,7 +135,7 @@ async function runCluster(): Promise<number> {
   };
   for (const seed of seedsToRun()) {
     const steps = number(values.steps) ?? clusterStepsDefault;
-    const outcome = await simulateCluster({ seed, steps, hasLanes });
+    const outcome = await simulateCluster({ seed, steps, hasLanes, hasBatches });
     totals.seeds += 1;
     totals.acknowledged += outcome.acknowledged;
     totals.claimed += outcome.claimed;
@@ -141,7 +146,7 @@ async function runCluster(): Promise<number> {
     if (outcome.finding === undefined) continue;
     totals.failed += 1;
     console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
-    console.log(`  replay with: npm run sim -- --cluster${ofLanes} --seed ${seed}`);
+    console.log(`  replay with: npm run sim -- --cluster${ofKind} --seed ${seed}`);
   }
   console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
   return totals.failed === 0 ? 0 : 1;
