@@ -24,8 +24,23 @@ test("lanes are listed, limited, paused, drained, moved and purged", async (t) =
   const limited = await said("lanes", "set", "send", "ada", "--concurrency", "1", "--weight", "3");
   assert.match(limited, /\nada +2 +0 +1 .* 3 +- *\n$/);
   await said("work", "send", "--max", "1", "--", "true");
+  // A lane without tasks is not listed.
+  await said("enqueue", "send", "{}", "--lane", "bob");
   const shares = JSON.parse(await said("lanes", "send", "--json")).lanes;
   assert.deepEqual(shares.map(({ share }: { share: number }) => share).toSorted(), [0, 1]);
+  await said("enqueue", "send", "{}", "--lane", "carol");
+  const weighted = await said(
+    "topics",
+    "set",
+    "send",
+    "--lane-weight",
+    "5",
+    "--lane-rate",
+    "100/1m",
+  );
+  assert.match(weighted, /\n {2}lane weight: 5\n/);
+  assert.match(await said("lanes", "send", "--lane", "carol"), /\ncarol .* 5 +- *\n$/);
+  assert.match(await said("lanes", "send", "--lane", "ada"), /\nada .* 3 +\S+ *\n$/);
   const drained = await said("lanes", "drain", "send", "ada", "--reason", "abuse");
   assert.match(drained, /\nada +.* paused by \S+ *\n$/);
   assert.equal(

@@ -331,13 +331,22 @@ test("subscriptions, topics and the secrets that sign webhooks are created, chan
   await page.getByRole("button", { name: "Create topic" }).click();
   await dialog.getByLabel("Queue", { exact: true }).fill("render");
   await dialog.getByLabel("Leases at most").fill("4");
+  await dialog.getByLabel("Leases of each lane at most").fill("2");
+  await dialog.getByLabel("Units that each lane may spend").fill("100 a minute");
+  assert.ok(await dialog.getByRole("button", { name: "Create topic" }).isDisabled());
+  await dialog.getByLabel("Units that each lane may spend").fill("100/1m");
+  await dialog.getByLabel("All tasks in one shard").check();
   await dialog.getByRole("button", { name: "Create topic" }).click();
+  await page
+    .getByText("4 leases, 2 leases for each lane, 100/1m for each lane, in one shard")
+    .waitFor();
   await page.getByRole("button", { name: "Edit render" }).click();
   await dialog.getByLabel("Attempts, 1 to 100").fill("7");
   await dialog.getByRole("button", { name: "Save policy" }).click();
   await dialog.waitFor({ state: "hidden" });
   const { policy } = await api.ask("/admin/topics/render");
-  assert.deepEqual([policy.maxAttempts, policy.maxConsumers], [7, 4]);
+  assert.deepEqual([policy.maxAttempts, policy.maxConsumers, policy.placement], [7, 4, "one"]);
+  assert.deepEqual(policy.lanes, { concurrency: 2, rate: { units: 100, per: "1m" }, weight: 1 });
   await page.getByRole("button", { name: "Delete render" }).click();
   await page.getByLabel("Type render to confirm").fill("render");
   await page.getByRole("button", { name: "Delete topic" }).click();

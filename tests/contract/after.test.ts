@@ -45,7 +45,8 @@ test("a task waits until those before it have succeeded, and sees their results"
   assert.equal(await place(server, id), "HELD_SET");
   await finish(server);
   const { json } = await server.get(`/tasks/${id}/explain`);
-  assert.deepEqual([json.rule, json.why], ["held", "it waits for 1 of 2 tasks of its 'after'"]);
+  const why = `it waits for 1 of 2 tasks of its 'after': fetch ${after[1]}`;
+  assert.deepEqual([json.rule, json.why], ["held", why]);
   await finish(server);
   const task = await server.claim({ commands: ["load"] });
   assert.equal(task.id, id);

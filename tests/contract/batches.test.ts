@@ -66,7 +66,13 @@ test("the callback is held until the last member has ended, and knows how they e
   await finish(server);
   const why = await server.get(`/tasks/${callbackId}/explain`);
   assert.equal(why.json.rule, "held");
-  assert.equal(why.json.why, "it waits for 2 of 3 members of batch b1");
+  const { members } = await read(server, "b1/results");
+  const waitsFor = members
+    .filter(({ status }: { status: string }) => status === "PENDING")
+    .map(({ taskId, command }: { taskId: string; command: string }) => ({ taskId, command }));
+  const names = waitsFor.map(({ taskId }: { taskId: string }) => `print ${taskId}`).join(", ");
+  assert.equal(why.json.why, `it waits for 2 of 3 members of batch b1: ${names}`);
+  assert.deepEqual(why.json.waitsFor, waitsFor);
   await finish(server);
   assert.equal(
     (await server.post("/tasks/claim", { commands: ["render"] }, "worker-acme")).status,
@@ -79,6 +85,18 @@ test("the callback is held until the last member has ended, and knows how they e
   assert.deepEqual(callback.payload, '{"report":1}');
   assert.equal(callback.batchId, "b1");
   assert.deepEqual(callback.batchEnded, { succeeded: 3, failed: 0, cancelled: 0 });
+});
+
+test("an explanation names three of many members, and says that the batch is open", async (t) => {
+  const server = await setup(t);
+  const callbackId = await opened(server, 0);
+  const ids: string[] = [];
+  for (let member = 0; member < 5; member++) ids.push(await add(server));
+  await server.post(`/admin/tasks/${ids[0]}/cancel`, undefined, "admin-acme");
+  const names = ids.slice(1, 4).map((id) => `print ${id}`);
+  const { why } = (await server.get(`/tasks/${callbackId}/explain`)).json;
+  const open = "it waits for its batch to be sealed, and for 4 of 5 members of batch b1";
+  assert.equal(why, `${open}: ${names.join(", ")}, …`);
 });
 
 test("results are read page by page, also failed members alone", async (t) => {

@@ -218,7 +218,7 @@ test("the explanation of a task names its lane, the limit and the moment", async
   });
   assert.deepEqual(await ruleOf(server, second), [
     "lane_rate",
-    'its lane "ada" has the units for its next task at 2026-01-02T03:04:15.120Z',
+    'its lane "ada" has the units for its next task at 2026-01-02T03:04:15.120Z (its rate: 1 unit in 10s)',
     "2026-01-02T03:04:15.12Z",
   ]);
   await server.clock.advance(10_100);
@@ -333,6 +333,27 @@ test("with several shards, lanes get equal shares however many of them are in a 
     const share = lane === heavy ? 30 : 10;
     const got = counts.get(lane) ?? 0;
     assert.ok(Math.abs(got - share) <= 3, `${lane} got ${got}, its share is ${share}`);
+  }
+});
+
+test("a topic gives its lanes a weight, so that one lane can have less than the others", async (t) => {
+  const server = await setup(t);
+  await putTopic(server, { lanes: { weight: 4 } });
+  const low = await ofLane(server, "PUT", "/low", { weight: 1 });
+  assert.equal(low.json.weight, 1, low.text);
+  assert.equal((await ofLane(server, "PUT", "/limited", { concurrency: 50 })).json.weight, 4);
+  const lanes = ["low", "limited", "any", ""];
+  for (const lane of lanes) for (let n = 0; n < 40; n++) await create(server, { lane });
+  const found: string[] = [];
+  for (let n = 0; n < 10; n++) found.push(...(await claimed(server, 10)));
+  const counts = lanes.map(
+    (lane) => found.filter((each) => each.startsWith(`${lane || "-"} `)).length,
+  );
+  assert.deepEqual(counts, [10, 40, 40, 10]);
+  await ofLane(server, "DELETE", "/low");
+  assert.equal((await ofLane(server, "GET", "?lane=low")).json.lanes[0].weight, 4);
+  for (const weight of [0, 1001, 1.5, "2"]) {
+    assert.ok((await putTopic(server, { lanes: { weight } })).status >= 400, String(weight));
   }
 });
 

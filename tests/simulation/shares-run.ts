@@ -10,14 +10,23 @@ import { type Change, costOf, laneOf, type Task } from "@codeq/queue";
 import { SimRandom } from "@codeq/simulated";
 import type { ShardBroker } from "../../packages/server/src/core/broker/shard-broker.ts";
 import { noLaneLimits } from "../../packages/server/src/core/records/lane-policy.ts";
+import type { TopicPolicy } from "../../packages/server/src/core/records/topic-record.ts";
 import { acme, BrokerWorld, claim, create } from "../../packages/server/test/broker-world.ts";
 
 const weights: Readonly<Record<string, number>> = { "": 1, a: 1, b: 3, c: 7 };
 const names = Object.keys(weights);
+const policy: TopicPolicy = {
+  priorityTiers: [0],
+  maxAttempts: 3,
+  deadLetterTopicRef: "",
+  retentionSeconds: 0,
+  maxConsumers: 0,
+  placement: "spread",
+};
 const stepsOfRun = 200;
 const rounding = 1e-6;
 
-/** The first promise that a seed breaks; undefined for a sound run. */
+/** The first promise that a seed breaks; undefined for a sound run. The topic gives the weight of "b". */
 export async function runShares(seed: string): Promise<string | undefined> {
   const world = new BrokerWorld();
   const run = new SharesRun(new SimRandom(seed), await world.open());
@@ -55,9 +64,9 @@ class SharesRun {
 
   async begin(): Promise<void> {
     const of = { tenantId: acme, name: "work" };
-    for (const lane of names) {
-      const limits = { ...noLaneLimits, weight: weights[lane] ?? 1 };
-      if (lane !== "") await this.#broker.setLane({ ...of, lane }, limits);
+    await this.#broker.putTopic(of, { ...policy, lanes: { concurrency: 0, weight: weights["b"] } });
+    for (const lane of ["a", "c"]) {
+      await this.#broker.setLane({ ...of, lane }, { ...noLaneLimits, weight: weights[lane] });
     }
   }
 

@@ -15,6 +15,8 @@ export interface LanesPolicy {
   /** How many tasks of a lane may be leased; 0 for any number. */
   readonly concurrency?: number | undefined;
   readonly rate?: Rate | undefined;
+  /** How many times the share of the tasks without a lane, or of a lane with the weight 1; default: 1. */
+  readonly weight?: number | undefined;
 }
 
 /** What one lane has instead of what the topic says. */
@@ -22,7 +24,7 @@ export interface LaneLimits {
   /** How many tasks may be leased; 0 for any number. By default as for each lane. */
   readonly concurrency?: number | undefined;
   readonly rate?: Rate | undefined;
-  /** How many times the share of another lane. */
+  /** How many times the share of a lane with the weight 1. By default as for each lane. */
   readonly weight?: number | undefined;
 }
 
@@ -38,7 +40,7 @@ export interface Lane {
   /** How many tasks may be leased. */
   readonly concurrency?: number | undefined;
   readonly rate?: Rate | undefined;
-  /** How many times the share of another lane. */
+  /** How many times the share of a lane with the weight 1. */
   readonly weight: number;
   /** Its share of the units that were claimed with a lane in the last minutes, from 0 to 1. */
   readonly share: number;
@@ -777,6 +779,11 @@ export interface TaskExplanation {
     readonly fromSeconds: number;
     readonly toSeconds: number;
   } | undefined;
+  /** Up to three of the tasks that a callback, or a task with `after`, waits for. Of a large batch, the first members are looked at. */
+  readonly waitsFor?: readonly {
+    readonly taskId: string;
+    readonly command: string;
+  }[] | undefined;
   readonly queue: {
     readonly ready: number;
     readonly delayed: number;

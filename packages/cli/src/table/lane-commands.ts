@@ -44,7 +44,8 @@ export const laneCommands: readonly CommandRow[] = commandsOf(
           name: "weight",
           sets: "weight",
           value: "number",
-          about: "How many times the share of another lane; default: 1.",
+          about:
+            "How many times the share of a lane with the weight 1; default: as in the topic, or 1.",
         },
       ],
       examples: [{ line: "lanes set send acme --concurrency 10", about: "a large customer" }],

@@ -56,6 +56,13 @@ export const topicCommands: readonly CommandRow[] = commandsOf(
             "Units that a lane may spend, such as 100/1m or 100/1m/20 (burst); empty for any rate.",
         },
         {
+          name: "lane-weight",
+          value: "number",
+          about:
+            "How many times the share of a lane with the weight 1; default: 1. With 10, a lane with a weight of its own " +
+            "can have less than others.",
+        },
+        {
           name: "placement",
           sets: "placement",
           value: "placement",

@@ -177,7 +177,7 @@ function LaneLimits({ queue, lane: { lane, concurrency, rate, weight } }: OneLan
   const body = {
     concurrency: values.concurrency === "" ? undefined : Number(values.concurrency),
     rate: rateOf(values.rate),
-    weight: Number(values.weight),
+    weight: values.weight === "" ? undefined : Number(values.weight),
   };
   const call = callOf("PUT /admin/topics/:topicName/lanes/:lane", { params, body });
   const field = (name: keyof typeof values, label: string): JSX.Element => (
@@ -196,7 +196,7 @@ function LaneLimits({ queue, lane: { lane, concurrency, rate, weight } }: OneLan
       call={call}
       isReady={
         /^\d{0,9}$/.test(values.concurrency) &&
-        /^\d{1,4}$/.test(values.weight) &&
+        /^\d{0,4}$/.test(values.weight) &&
         (values.rate === "") === (body.rate === undefined)
       }
       run={() => sendCall(call, `The limits of ${lane} apply from now on`, "lanes")}
@@ -214,7 +214,7 @@ export function rateText(
   return burst === undefined ? `${units}/${per}` : `${units}/${per}/${burst}`;
 }
 
-function rateOf(text: string): Lane["rate"] {
+export function rateOf(text: string): Lane["rate"] {
   const [, units, per, burst] = /^(\d+)\/(\d+[smhd])(?:\/(\d+))?$/.exec(text) ?? [];
   if (per === undefined) return undefined;
   return { units: Number(units), per, ...(burst === undefined ? {} : { burst: Number(burst) }) };

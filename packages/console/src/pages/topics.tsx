@@ -7,11 +7,11 @@ import { duration, plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Nothing, PageHead, Panel, QueueLink, Time } from "../parts/basics.tsx";
 import { Act } from "../parts/buttons.tsx";
-import { TextField } from "../parts/fields.tsx";
+import { CheckBox, TextField } from "../parts/fields.tsx";
 import { actions, CardTable, type Column, column, num, title } from "../parts/tables.tsx";
 import { useAnswer } from "../query.ts";
 import { sendCall } from "../toasts.tsx";
-import { rateText } from "./queue-lanes.tsx";
+import { rateOf, rateText } from "./queue-lanes.tsx";
 
 type Topic = ItemOf<"GET /admin/topics">;
 
@@ -84,6 +84,7 @@ export function limitsOf({ maxConsumers = 0, rate, lanes, placement }: Topic["po
     [rate !== undefined, rateText(rate)],
     [(lanes?.concurrency ?? 0) > 0, `${plural(lanes?.concurrency ?? 0, "lease")} for each lane`],
     [lanes?.rate !== undefined, `${rateText(lanes?.rate)} for each lane`],
+    [(lanes?.weight ?? 1) > 1, `weight ${lanes?.weight} for each lane`],
     [placement === "one", "in one shard"],
   ] as const;
   return limits.filter(([isSet]) => isSet).map(([, text]) => text);
@@ -111,36 +112,76 @@ const fields = [
   ["maxAttempts", "Attempts, 1 to 100"],
   ["tiers", "Priorities that tasks may have, separated by commas"],
   ["maxConsumers", "Leases at most; 0 for any number"],
+  ["rate", "Units that all tasks may spend, such as 100/1m; empty for any rate"],
+  ["laneConcurrency", "Leases of each lane at most; 0 for any number"],
+  ["laneRate", "Units that each lane may spend, such as 100/1m; empty for any rate"],
+  ["laneWeight", "Weight of a lane that has none of its own, 1 to 1000"],
   ["retentionSeconds", "Seconds that ended tasks are kept; 0 for the setting of the server"],
   ["deadLetterTopicRef", "Queue that gets a copy of every dead letter; empty for none"],
 ] as const;
 type Field = (typeof fields)[number][0];
 
-function TopicDialog({ topic }: { readonly topic?: Topic }): JSX.Element {
-  const [name, setName] = useState(topic?.topicName ?? "");
-  const [values, setValues] = useState<Readonly<Record<Field, string>>>({
-    maxAttempts: String(topic?.policy.maxAttempts ?? 5),
-    tiers: (topic?.policy.priorityTiers ?? [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).join(", "),
-    maxConsumers: String(topic?.policy.maxConsumers ?? 0),
-    retentionSeconds: String(topic?.policy.retentionSeconds ?? 0),
-    deadLetterTopicRef: topic?.policy.deadLetterTopicRef ?? "",
-  });
-  const numbers = values.tiers.split(/[\s,]+/).filter((each) => each !== "");
-  const body = {
-    // Fields that the form does not have stay as they are.
-    ...topic?.policy,
-    priorityTiers: numbers.map(Number),
+type Values = Readonly<Record<Field, string>>;
+
+function valuesOf(policy: Topic["policy"]): Values {
+  const { maxAttempts, priorityTiers, maxConsumers, rate, lanes, retentionSeconds } = policy;
+  return {
+    maxAttempts: String(maxAttempts),
+    tiers: priorityTiers.join(", "),
+    maxConsumers: String(maxConsumers ?? 0),
+    rate: rate === undefined ? "" : rateText(rate),
+    ...laneValuesOf(lanes),
+    retentionSeconds: String(retentionSeconds ?? 0),
+    deadLetterTopicRef: policy.deadLetterTopicRef ?? "",
+  };
+}
+
+function laneValuesOf({ concurrency = 0, rate, weight = 1 }: Topic["policy"]["lanes"] & {} = {}) {
+  return {
+    laneConcurrency: String(concurrency),
+    laneRate: rate === undefined ? "" : rateText(rate),
+    laneWeight: String(weight),
+  };
+}
+
+const initial: Topic["policy"] = { maxAttempts: 5, priorityTiers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] };
+
+function policyOf(values: Values, isInOne: boolean): Topic["policy"] {
+  const concurrency = Number(values.laneConcurrency);
+  const [laneRate, weight] = [rateOf(values.laneRate), Number(values.laneWeight)];
+  const hasLanes = concurrency > 0 || laneRate !== undefined || weight !== 1;
+  return {
+    priorityTiers: tiersIn(values).map(Number),
     maxAttempts: Number(values.maxAttempts),
     maxConsumers: Number(values.maxConsumers),
+    rate: rateOf(values.rate),
+    lanes: hasLanes ? { concurrency, rate: laneRate, weight } : undefined,
+    placement: isInOne ? "one" : undefined,
     retentionSeconds: Number(values.retentionSeconds),
     deadLetterTopicRef: values.deadLetterTopicRef.trim(),
   };
+}
+
+function tiersIn({ tiers }: Values): readonly string[] {
+  return tiers.split(/[\s,]+/).filter((each) => each !== "");
+}
+
+function isPolicy(values: Values): boolean {
+  const { maxAttempts, maxConsumers, retentionSeconds, laneConcurrency, laneWeight } = values;
+  const tiers = tiersIn(values);
+  const numbers = [maxAttempts, maxConsumers, retentionSeconds, laneConcurrency, laneWeight];
   const isNumber = (text: string): boolean => /^\d{1,10}$/.test(text.trim());
-  const isReady =
-    name.trim() !== "" &&
-    numbers.length > 0 &&
-    numbers.every(isNumber) &&
-    [values.maxAttempts, values.maxConsumers, values.retentionSeconds].every(isNumber);
+  const isRate = (text: string): boolean => text === "" || rateOf(text) !== undefined;
+  const areNumbers = [...numbers, ...tiers].every(isNumber);
+  return tiers.length > 0 && areNumbers && isRate(values.rate) && isRate(values.laneRate);
+}
+
+function TopicDialog({ topic }: { readonly topic?: Topic }): JSX.Element {
+  const [name, setName] = useState(topic?.topicName ?? "");
+  const [isInOne, setIsInOne] = useState(topic?.policy.placement === "one");
+  const [values, setValues] = useState(() => valuesOf(topic?.policy ?? initial));
+  const isReady = name.trim() !== "" && isPolicy(values);
+  const body = policyOf(values, isInOne);
   const call = callOf("PUT /admin/topics/:topicName", {
     params: { topicName: name.trim() },
     body,
@@ -166,6 +207,10 @@ function TopicDialog({ topic }: { readonly topic?: Topic }): JSX.Element {
           onChange={(value) => setValues({ ...values, [field]: value })}
         />
       ))}
+      <CheckBox class="opt" isOn={isInOne} onChange={setIsInOne}>
+        All tasks in one shard: the limits of the queue are exact in a cluster, with the speed of
+        one shard
+      </CheckBox>
     </ActionDialog>
   );
 }

@@ -57,12 +57,16 @@ type Rate = NonNullable<Policy["rate"]>;
 /** What applies to each lane, and the rate of the queue; an empty rate takes it back. */
 function lanesOf({ options }: Call, { lanes = {} }: Policy): Partial<Policy> {
   const rate = options.has("rate") ? { rate: rateOf(options.text("rate")) } : {};
-  if (!options.has("lane-concurrency") && !options.has("lane-rate")) return rate;
+  if (!["lane-concurrency", "lane-rate", "lane-weight"].some((each) => options.has(each))) {
+    return rate;
+  }
   const concurrency =
     options.wholeNumber("lane-concurrency", { min: 0, max: limits.topicConsumersMax }) ??
     lanes.concurrency;
   const ofLane = options.has("lane-rate") ? rateOf(options.text("lane-rate")) : lanes.rate;
-  return { ...rate, lanes: { concurrency, rate: ofLane } };
+  const weight =
+    options.wholeNumber("lane-weight", { min: 1, max: limits.laneWeightMax }) ?? lanes.weight;
+  return { ...rate, lanes: { concurrency, rate: ofLane, weight } };
 }
 
 /** `100/1m` for 100 units in a minute, `100/1m/20` with at most 20 of them at once. */
@@ -91,6 +95,7 @@ const shown: Readonly<Record<string, (policy: Policy) => string>> = {
   rate: ({ rate }) => rateText(rate),
   "lane concurrency": ({ lanes }) => String(lanes?.concurrency ?? unset),
   "lane rate": ({ lanes }) => rateText(lanes?.rate),
+  "lane weight": ({ lanes }) => String(lanes?.weight ?? unset),
   placement: ({ placement }) => (placement === "one" ? "one shard" : unset),
   retention: ({ retentionSeconds }) =>
     retentionSeconds === undefined ? "as the server is set" : `${retentionSeconds} s`,

@@ -54,11 +54,16 @@ function Answer({ of, task }: { readonly of: Explanation; readonly task: TaskRow
 }
 
 /** Shows the times in a sentence of the server in the time zone of the user; errors stay unchanged. */
-function withTimes({ rule, why }: Explanation, mode: TimeMode): string {
-  if (!["delayed", "expired", "leased", "paused"].includes(rule)) return why;
+function withTimes({ rule, why, nextAt, paused }: Explanation, mode: TimeMode): string {
+  const isOwn = ["delayed", "expired", "leased", "paused"].includes(rule);
+  // The name of a lane may look like a time.
+  const told = [nextAt, paused?.at].map((each) => Date.parse(each ?? ""));
   const instant = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)/g;
   const form = mode === "utc" ? "utc" : "local";
-  return why.replace(instant, (each) => time(Date.parse(each), form, 0));
+  return why.replace(instant, (each) => {
+    const ms = Date.parse(each);
+    return isOwn || told.includes(ms) ? time(ms, form, 0) : each;
+  });
 }
 
 /** In the order in which a claim checks the rules. */

@@ -31,13 +31,23 @@ const limitFields = {
   rate: like(Rate, "How fast tasks of a lane may be claimed.", { isOptional: true }),
 };
 
-export const LanesPolicy = object(limitFields, {
-  name: "LanesPolicy",
-  about: "What applies to each lane of a queue.",
-  isClosed: true,
-});
-
 const isOptional = { isOptional: true } as const;
+const weight = { ...range(1, limits.laneWeightMax), ...isOptional };
+
+export const LanesPolicy = object(
+  {
+    ...limitFields,
+    weight: whole(
+      "How many times the share of the tasks without a lane, or of a lane with the weight 1; default: 1.",
+      weight,
+    ),
+  },
+  {
+    name: "LanesPolicy",
+    about: "What applies to each lane of a queue.",
+    isClosed: true,
+  },
+);
 
 export const LaneLimits = object(
   {
@@ -49,10 +59,10 @@ export const LaneLimits = object(
       },
     ),
     rate: like(Rate, "How fast tasks may be claimed. By default as for each lane.", isOptional),
-    weight: whole("How many times the share of another lane.", {
-      ...range(1, limits.laneWeightMax),
-      none: 1,
-    }),
+    weight: whole(
+      "How many times the share of a lane with the weight 1. By default as for each lane.",
+      weight,
+    ),
   },
   {
     name: "LaneLimits",
@@ -69,7 +79,7 @@ export const Lane = object(
     oldestAt: instant("When the next task was created.", isOptional),
     concurrency: count("How many tasks may be leased.", isOptional),
     rate: like(Rate, "How fast tasks may be claimed.", isOptional),
-    weight: count("How many times the share of another lane."),
+    weight: count("How many times the share of a lane with the weight 1."),
     share: decimal(
       "Its share of the units that were claimed with a lane in the last minutes, from 0 to 1.",
       { min: 0 },

@@ -78,6 +78,12 @@ export const TaskExplanation = object(
         isOptional: true,
       },
     ),
+    waitsFor: list(
+      object({ taskId: text(), command: text() }),
+      "Up to three of the tasks that a callback, or a task with `after`, waits for. Of a large batch, the first members " +
+        "are looked at.",
+      { isOptional: true },
+    ),
     queue: object({
       ready: count(),
       delayed: count(),

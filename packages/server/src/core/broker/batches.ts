@@ -100,6 +100,10 @@ interface Entry extends BatchOf {
   dueMs: number | undefined;
 }
 
+/** Members that an explanation looks at, and how many of them it names. */
+const lookedMax = 1000;
+const namedMax = 3;
+
 /** By name. */
 type Entries = Map<string, Entry>;
 
@@ -338,6 +342,21 @@ export class Batches {
       artifacts: artifacts.length === 0 ? undefined : artifacts,
     };
     return { item, chars: resultJson.length + error.length };
+  }
+
+  /** A few tasks that have not ended; of a large batch, only the first members are looked at. */
+  async pendingOf(of: BatchOf): Promise<Pick<Task, "id" | "command">[]> {
+    const { after = [] } = this.#find(of)?.record ?? {};
+    const wanted = { after: "", limit: lookedMax, failed: false };
+    const ids = after.length > 0 ? after : await this.#parts.store.membersOfBatch(of, wanted);
+    const found: Pick<Task, "id" | "command">[] = [];
+    for (const each of ids) {
+      const task = this.#parts.store.task(each);
+      if (task === undefined || partOf(task) !== "pending") continue;
+      const { id, command } = task;
+      if (found.push({ id, command }) === namedMax) break;
+    }
+    return found;
   }
 
   #pageOfAfter(ids: readonly TaskId[], { after, limit, failed }: WantedMembers): TaskId[] {

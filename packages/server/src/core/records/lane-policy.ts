@@ -44,7 +44,7 @@ export const anyPolicy: LanePolicy = {
 export interface LaneLimits {
   readonly concurrency: number | undefined;
   readonly rate: WireRate | undefined;
-  readonly weight: number;
+  readonly weight: number | undefined;
   readonly pause: QueuePause | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface NamedLaneLimits extends LaneName {
 export const noLaneLimits: LaneLimits = {
   concurrency: undefined,
   rate: undefined,
-  weight: 1,
+  weight: undefined,
   pause: undefined,
 };
 
@@ -68,7 +68,8 @@ export function rateOf(rate: WireRate | undefined): Rate | undefined {
 /** What a topic gives to each lane. */
 export function lanesPolicyOf({ lanes }: Pick<TopicPolicy, "lanes">): LanePolicy {
   if (lanes === undefined) return anyPolicy;
-  return { ...anyPolicy, concurrency: limitOf(lanes.concurrency), rate: rateOf(lanes.rate) };
+  const { concurrency, rate, weight = anyPolicy.weight } = lanes;
+  return { ...anyPolicy, concurrency: limitOf(concurrency), rate: rateOf(rate), weight };
 }
 
 export function policyOf(each: LanePolicy, own: LaneLimits | undefined): LanePolicy {
@@ -76,7 +77,7 @@ export function policyOf(each: LanePolicy, own: LaneLimits | undefined): LanePol
   return {
     concurrency: own.concurrency === undefined ? each.concurrency : limitOf(own.concurrency),
     rate: rateOf(own.rate) ?? each.rate,
-    weight: own.weight,
+    weight: own.weight ?? each.weight,
     pause: own.pause,
   };
 }
@@ -89,13 +90,13 @@ function limitOf(concurrency: number): number {
 export function writeOfLimits(of: LaneName, limits: LaneLimits | undefined): RecordWrite {
   const key = lanePolicyKey(of);
   if (limits === undefined) return remove(key);
-  const { concurrency = null, rate = null, weight, pause = null } = limits;
+  const { concurrency = null, rate = null, weight = null, pause = null } = limits;
   return put(key, JSON.stringify([concurrency, rate, weight, pause]));
 }
 
 /** Whether the limits say nothing. */
 export function areEmpty({ concurrency, rate, weight, pause }: LaneLimits): boolean {
-  return concurrency === undefined && rate === undefined && weight === 1 && pause === undefined;
+  return [concurrency, rate, weight, pause].every((each) => each === undefined);
 }
 
 /** Undefined when the text is not a valid record. */
@@ -105,10 +106,10 @@ export function decodeLimits(text: string): LaneLimits | undefined {
   const [concurrency, rate, weight, pause] = row as [
     number | null,
     WireRate | null,
-    number,
+    number | null,
     QueuePause | null,
   ];
-  if (!Number.isSafeInteger(weight)) return undefined;
-  const rest = { rate: rate ?? undefined, weight, pause: pause ?? undefined };
-  return { concurrency: concurrency ?? undefined, ...rest };
+  if (weight !== null && !Number.isSafeInteger(weight)) return undefined;
+  const rest = { weight: weight ?? undefined, pause: pause ?? undefined };
+  return { concurrency: concurrency ?? undefined, rate: rate ?? undefined, ...rest };
 }

@@ -32,12 +32,14 @@ export async function explain(
   const task = (await parts.reads.task(tenantId, id))?.task;
   if (task === undefined) return undefined;
   const name = queueOf(task.command);
+  const of = task.batch && { tenantId, id: task.batch.id };
   return {
     task,
     obstacle: hasLapsed(task, clock.nowMs()) ? { rule: "expired" } : obstacleOf(parts, task),
     ahead: await aheadOf(parts, task),
     queue: lookAt(parts.queues, { tenantId, name }, clock),
-    batch: task.batch && parts.batches.get({ tenantId, id: task.batch.id }),
+    batch: of && parts.batches.get(of),
+    waitsFor: of && task.place.in === "held" ? await parts.batches.pendingOf(of) : [],
   };
 }
 

@@ -14,6 +14,8 @@ export interface Explained {
   readonly queue: QueueLook;
   /** The batch that the task belongs to. */
   readonly batch: ShownBatch | undefined;
+  /** A few of the tasks that a callback waits for. */
+  readonly waitsFor: readonly Pick<Task, "id" | "command">[];
 }
 
 export type Obstacle =
@@ -30,7 +32,12 @@ export type Obstacle =
 export type LaneObstacle =
   | { readonly rule: "lane_paused"; readonly pause: QueuePause }
   | { readonly rule: "lane_limit"; readonly limit: number }
-  | { readonly rule: "topic_rate" | "lane_rate" | "lane_held"; readonly nextMs: number };
+  | { readonly rule: "lane_held"; readonly nextMs: number }
+  | {
+      readonly rule: "topic_rate" | "lane_rate";
+      readonly nextMs: number;
+      readonly rate: WireRate | undefined;
+    };
 
 /** A lane as administrators see it. */
 export interface LaneLook {

@@ -5,6 +5,7 @@
 import { api, type KeptOf, type TaskExplanation } from "@codeq/protocol/api";
 import { laneOf, queueOf, type Task, type TaskId } from "@codeq/queue";
 import { taskOfAfter } from "../../core/records/batch-record.ts";
+import type { WireRate } from "../../core/records/lane-policy.ts";
 import type { QueuePause } from "../../core/records/pause-record.ts";
 import {
   asksFor,
@@ -21,7 +22,7 @@ import { wholeId } from "../../edge/task-filter-input.ts";
 export interface Explanation
   extends Pick<
     KeptOf<typeof TaskExplanation>,
-    "rule" | "why" | "ahead" | "startsIn" | "queue" | "workers" | "nextMs"
+    "rule" | "why" | "ahead" | "startsIn" | "queue" | "workers" | "nextMs" | "waitsFor"
   > {
   readonly task: Task;
   readonly pause: QueuePause | undefined;
@@ -58,7 +59,7 @@ function show({ task, pause, ...explanation }: Explanation) {
 }
 
 function explanationOf(server: Server, explained: Explained): Explanation {
-  const { task, ahead, queue, obstacle } = explained;
+  const { task, ahead, queue, obstacle, waitsFor } = explained;
   const workers = workersOf(server, task);
   const { rule, why } = ruleOf(server, explained, workers);
   const { drain } = queue;
@@ -77,6 +78,10 @@ function explanationOf(server: Server, explained: Explained): Explanation {
       endedPerMinute: drain && Math.round(drain.high * 600) / 10,
     },
     workers,
+    waitsFor:
+      waitsFor.length === 0
+        ? undefined
+        : waitsFor.map(({ id: taskId, command }) => ({ taskId, command })),
   };
 }
 
@@ -100,14 +105,17 @@ function replacedOf({ unique }: Task): string {
 }
 
 /** What a callback waits for. */
-function whyHeld({ batch }: Explained): string {
+function whyHeld({ batch, waitsFor }: Explained): string {
   if (batch === undefined) return "it waits for the end of its batch, which cannot be read";
   const { id, pending, total, phase } = batch;
+  const named = waitsFor.map((each) => `${each.command} ${each.id}`);
+  const names = pending > named.length && named.length > 0 ? [...named, "…"] : named;
+  const which = names.length === 0 ? "" : `: ${names.join(", ")}`;
   if (taskOfAfter(id) !== undefined) {
-    return `it waits for ${pending} of ${counted(total, "task")} of its 'after'`;
+    return `it waits for ${pending} of ${counted(total, "task")} of its 'after'${which}`;
   }
-  const waits = `it waits for ${pending} of ${counted(total, "member")} of batch ${id}`;
-  return phase === "open" ? `${waits}, and for the batch to be sealed` : waits;
+  const seal = phase === "open" ? "it waits for its batch to be sealed, and " : "it waits ";
+  return `${seal}for ${pending} of ${counted(total, "member")} of batch ${id}${which}`;
 }
 
 type Held = Pick<Explanation, "rule" | "why">;
@@ -195,11 +203,21 @@ function whyLane(task: Task, obstacle: LaneObstacle): Held {
     }
     case "lane_held":
       return { rule, why: `${lane} is held until ${utc(obstacle.nextMs)}` };
-    case "lane_rate":
-      return { rule, why: `${lane} has the units for its next task at ${utc(obstacle.nextMs)}` };
-    case "topic_rate":
-      return { rule, why: `its queue has the units for it at ${utc(obstacle.nextMs)}` };
+    case "lane_rate": {
+      const why = `${lane} has the units for its next task at ${utc(obstacle.nextMs)}`;
+      return { rule, why: why + rateText(obstacle.rate) };
+    }
+    case "topic_rate": {
+      const why = `its queue has the units for it at ${utc(obstacle.nextMs)}`;
+      return { rule, why: why + rateText(obstacle.rate) };
+    }
   }
+}
+
+function rateText(rate: WireRate | undefined): string {
+  if (rate === undefined) return "";
+  const burst = rate.burst > 0 ? `, at most ${rate.burst} at once` : "";
+  return ` (its rate: ${counted(rate.units, "unit")} in ${rate.per}${burst})`;
 }
 
 function whyExpired({ extras }: Task): Held {

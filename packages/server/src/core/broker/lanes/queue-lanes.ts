@@ -8,6 +8,7 @@ import {
   type LaneLimits,
   type LanePolicy,
   policyOf,
+  type WireRate,
 } from "../../records/lane-policy.ts";
 import { type Moments, removalOfLane, writeOfLane } from "../../records/lane-record.ts";
 import type { LaneLook, LaneObstacle } from "../../search/explained.ts";
@@ -431,14 +432,21 @@ export class QueueLanes {
       const openMs = allowance.openMs(policy.rate, top?.headCost ?? 1);
       const nextMs = this.#laterWallMs(openMs);
       if (nextMs !== undefined) {
-        return { rule: allowance.heldMs >= openMs ? "lane_held" : "lane_rate", nextMs };
+        if (allowance.heldMs >= openMs) return { rule: "lane_held", nextMs };
+        return { rule: "lane_rate", nextMs, rate: this.#rateOf(lane.name) };
       }
     }
     const { allowance, rate, heapIndex, dueMs } = this.whole;
     const openMs = allowance.openMs(rate, costOf(task));
     // The queue may wait for a task that comes first and costs more.
     const nextMs = this.#laterWallMs(heapIndex < 0 ? openMs : Math.max(openMs, dueMs));
-    return nextMs === undefined ? undefined : { rule: "topic_rate", nextMs };
+    const ofQueue = this.queue.topic?.policy.rate;
+    return nextMs === undefined ? undefined : { rule: "topic_rate", nextMs, rate: ofQueue };
+  }
+
+  /** As administrators see it. */
+  #rateOf(name: string): WireRate | undefined {
+    return this.#limits.get(name)?.rate ?? this.queue.topic?.policy.lanes?.rate;
   }
 
   /** A moment as users see it; undefined when it has come. */
@@ -461,7 +469,7 @@ export class QueueLanes {
       leased,
       oldestMs: head && timeOfId(head.id),
       concurrency: Number.isFinite(concurrency) ? concurrency : undefined,
-      rate: this.#limits.get(name)?.rate ?? this.queue.topic?.policy.lanes?.rate,
+      rate: this.#rateOf(name),
       weight,
       unitsLeft: rate && Math.floor(allowance.unitsLeft(rate, nowMs)),
       nextMs: this.#laterWallMs(allowance.openMs(rate, top?.headCost ?? 1)),
