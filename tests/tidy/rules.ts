@@ -258,7 +258,7 @@ const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; wh
 ];
 /** JSON that is no answer of the API, and the code that sends requests and reads answers. */
 const otherJson =
-  /^packages\/(client\/src\/(http\/|api-calls|payload\/json-text|verify-webhook|subscriptions\/wake-ups)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed|session)\.ts)/;
+  /^packages\/(client\/src\/(http\/|api-calls|payload\/json-text)|cli\/src\/(doctor\/|version|local\/|commands\/init)|console\/src\/(api|feed|session)\.ts)/;
 
 /** A field of the API is declared in packages/protocol/src/api, and nowhere else. */
 export const wireFields: Rule = ({ path, text }) => {

@@ -332,6 +332,23 @@ export interface TriageOptions {
   readonly reason?: string | undefined;
 }
 
+/** What is posted to the `webhook` of a task. */
+export interface WebhookBody {
+  readonly taskId: string;
+  /** The name of the task. */
+  readonly eventType: string;
+  readonly status: "COMPLETED" | "FAILED";
+  /** What the worker returned; null when the task failed. */
+  readonly result: unknown;
+  /** Empty when there was none. */
+  readonly error: string;
+  readonly artifacts: readonly {
+    readonly name: string;
+    readonly url: string;
+  }[];
+  readonly completedAt: string;
+}
+
 /** One try to post a result. */
 export interface DeliveryTry {
   /** When it began. */

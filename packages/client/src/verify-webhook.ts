@@ -1,21 +1,13 @@
 /** For receivers of webhooks: whether a request is from the server, unchanged and recent. */
 import { createHmac, timingSafeEqual } from "node:crypto";
+import type { WebhookBody } from "./api-types.ts";
 import { systemClock } from "./clock.ts";
 import { CodeqError } from "./codeq-error.ts";
 
 /** A result as it is posted to the `webhook` of a task. */
-export interface WebhookMessage {
+export interface WebhookMessage extends Omit<WebhookBody, "completedAt"> {
   /** The same whenever this result is posted again; receivers tell repeats by it. */
   readonly id: string;
-  readonly taskId: string;
-  /** The name of the task. */
-  readonly eventType: string;
-  readonly status: "COMPLETED" | "FAILED";
-  /** What the worker returned; null when the task failed. */
-  readonly result: unknown;
-  /** Empty when there was none. */
-  readonly error: string;
-  readonly artifacts: readonly { readonly name: string; readonly url: string }[];
   readonly completedAt: Date;
 }
 
@@ -99,9 +91,7 @@ function keyOf(secret: string): Buffer {
 /** The server has signed the body, so it has the form that the server writes. */
 function messageOf(id: string, body: string | Uint8Array): WebhookMessage {
   const text = typeof body === "string" ? body : new TextDecoder().decode(body);
-  const message = JSON.parse(text) as Omit<WebhookMessage, "id" | "completedAt"> & {
-    readonly completedAt: string;
-  };
+  const message: WebhookBody = JSON.parse(text);
   return { ...message, id, completedAt: new Date(message.completedAt) };
 }
 

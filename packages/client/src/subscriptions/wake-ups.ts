@@ -2,6 +2,8 @@
  * Notifications inside this process: a port that receives them, a subscription that is kept alive for as long
  * as the port is open, and a promise for callers that wait. A notification without a waiting caller is kept, once.
  */
+import type { WireOf } from "@codeq/protocol";
+import type { NotificationBody } from "@codeq/protocol/api";
 import { CodeqError } from "../codeq-error.ts";
 import { type Duration, toMs } from "../duration.ts";
 import type { Receiver, Runtime } from "../runtime.ts";
@@ -208,7 +210,7 @@ export function verifyNotification(request: WebhookRequest, options: VerifyOptio
 /** Without looking at the signature. */
 function notificationOf({ body }: Pick<WebhookRequest, "body">): Notification {
   const text = typeof body === "string" ? body : new TextDecoder().decode(body);
-  const fields = JSON.parse(text) as Readonly<Record<string, unknown>>;
+  const fields: Partial<WireOf<typeof NotificationBody>> = JSON.parse(text);
   const { notificationId, eventType, queueDepth, subscriptionId, sentAt } = fields;
   if (typeof notificationId !== "string" || typeof eventType !== "string") {
     throw new CodeqError("webhook_refused", "the webhook is refused: it is no notification");

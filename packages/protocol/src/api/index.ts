@@ -12,6 +12,7 @@ import {
   FailedDelivery,
   FailingEndpoint,
   Redelivered,
+  WebhookBody,
   WebhookSecret,
   webhooks,
 } from "./notifications/webhooks.ts";
@@ -127,6 +128,7 @@ export const client = {
   ServerSetting: Setting,
   FailureGroup,
   TriageOptions: Triage,
+  WebhookBody,
   DeliveryTry,
   Deliveries,
   FailedDelivery,

@@ -1,7 +1,7 @@
 /** Subscriptions to availability notifications: those of workers, and all of a tenant for administrators. */
 
 import { endpoints, pageOf, pageQuery } from "../../contract/endpoint.ts";
-import { count, instant, list, object, text, whole } from "../../contract/shape.ts";
+import { count, instant, list, object, only, text, whole } from "../../contract/shape.ts";
 import { limits } from "../../limits.ts";
 
 const deliveryModes = ["fanout", "group", "hash"] as const;
@@ -41,6 +41,17 @@ export const SubscribeBody = object({
     "Seconds between two notifications about the same queue; at least `subscriptionMinIntervalSeconds`.",
     { min: 0, max: limits.subscriptionIntervalSecondsMax, none: 0 },
   ),
+});
+
+/** What is posted to a subscriber when a queue has work. */
+export const NotificationBody = object({
+  eventType: text("The command as the subscriber wrote it."),
+  available: only(true),
+  queueDepth: count("How many tasks are ready."),
+  claimUrl: text("Where the tasks can be claimed."),
+  sentAt: instant(),
+  notificationId: text("The same with every try."),
+  subscriptionId: text(),
 });
 
 export const RenewBody = object({

@@ -1,8 +1,31 @@
 /** Webhooks of tasks: their deliveries, the endpoints that fail, and the secrets that sign. */
 
 import { endpoints, errorCode, pageOf, pageQuery } from "../../contract/endpoint.ts";
-import { count, flag, instant, list, object, only, text, whole } from "../../contract/shape.ts";
+import {
+  count,
+  flag,
+  instant,
+  list,
+  object,
+  only,
+  raw,
+  text,
+  whole,
+} from "../../contract/shape.ts";
 import { limits } from "../../limits.ts";
+
+export const WebhookBody = object(
+  {
+    taskId: text(),
+    eventType: text("The name of the task."),
+    status: text("", { oneOf: ["COMPLETED", "FAILED"] }),
+    result: raw("What the worker returned; null when the task failed."),
+    error: text("Empty when there was none."),
+    artifacts: list(object({ name: text(), url: text() })),
+    completedAt: instant(),
+  },
+  { about: "What is posted to the `webhook` of a task." },
+);
 
 export const DeliveryTry = object(
   {

@@ -8,6 +8,8 @@
  * same one a moment later; after a few tries it counts as failed, and the next one is a new notification.
  */
 import { FaultError } from "@codeq/engine";
+import type { WireOf } from "@codeq/protocol";
+import type { NotificationBody } from "@codeq/protocol/api";
 import type { TenantId } from "@codeq/queue";
 import type { Config } from "../../config/settings.ts";
 import type { Broker, QueueWork } from "../../core/broker/broker.ts";
@@ -60,9 +62,16 @@ export function createPostNotification(options: {
 
 export function notificationBody(work: AvailableWork, nowMs: number): string {
   const { eventType, queueDepth, notificationId, subscriptionId } = work;
-  const sentAt = utcSeconds(nowMs);
-  const fields = { eventType, available: true, queueDepth, claimUrl, sentAt };
-  return JSON.stringify({ ...fields, notificationId, subscriptionId });
+  const body: WireOf<typeof NotificationBody> = {
+    eventType,
+    available: true,
+    queueDepth,
+    claimUrl,
+    sentAt: utcSeconds(nowMs),
+    notificationId,
+    subscriptionId,
+  };
+  return JSON.stringify(body);
 }
 
 /** Where a subscriber asks for the tasks. */
