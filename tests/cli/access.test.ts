@@ -163,6 +163,7 @@ test("what does not exist is answered with where to look for it", async (t) => {
     [["jobs", "show", "none"], /codeq jobs list/],
     [["topics", "get", "none"], /codeq topics list/],
     [["schedules", "get", "none"], /codeq schedules list/],
+    [["why", "--worker-id", "none"], /codeq workers/],
     [["get", "0".repeat(36)], /the task is in another tenant/],
   ] as const;
   for (const [argv, next] of cases) {

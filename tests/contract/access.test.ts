@@ -797,7 +797,7 @@ const table: Readonly<Record<string, Row>> = {
     access: "viewer",
     path: () => "/v1/codeq/admin/workers/worker-1/explain",
     ok: 200,
-    foreign: [404, "not found"],
+    foreign: [404, "worker not found: it holds no lease, and has no stream and no waiting claim"],
   },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",

@@ -128,7 +128,7 @@ test("a worker tells what it waits for, and what its queues have", async (t) => 
   await server.create({ command: "paused" });
   await server.post("/admin/queues/paused/pause", { reason: "x" }, "admin-acme");
   const reply = await server.get("/admin/workers/worker-1/explain", "admin-acme");
-  assert.deepEqual([reply.status, reply.headers["codeq-error"]], [404, "not_found"]);
+  assert.deepEqual([reply.status, reply.headers["codeq-error"]], [404, "worker_not_found"]);
   const named = server.claim({ commands: ["later", "empty"], waitSeconds: 10 });
   await server.untilWaiting(1);
   const asked = await whyNot(server, "worker-1");

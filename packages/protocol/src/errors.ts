@@ -243,6 +243,11 @@ export const errors = {
     "RESOURCE_EXHAUSTED",
     "too many bulk jobs of this tenant have not ended; wait for one, or abort it",
   ),
+  worker_not_found: row(
+    404,
+    "NOT_FOUND",
+    "worker not found: it holds no lease, and has no stream and no waiting claim",
+  ),
   job_not_found: row(404, "NOT_FOUND", "there is no such bulk job"),
   job_has_ended: row(409, "ABORTED", "the bulk job has ended"),
   too_many_keys: row(409, "RESOURCE_EXHAUSTED", "too many API keys; revoke unused keys"),

@@ -241,6 +241,7 @@ const listsOf: Readonly<Record<string, string>> = {
     "it may have run out; codeq subscriptions list shows those of the token's tenant",
   topic_not_found:
     "the queue uses the settings of the server; codeq topics list shows the queues with a policy, codeq topics set makes one",
+  worker_not_found: "codeq workers shows those of the token's tenant",
   job_not_found: "codeq jobs list shows the bulk jobs of the token's tenant",
   secret_not_found: "codeq webhooks secrets shows the secrets of the token's tenant",
   batch_not_found: "codeq batches list shows those of the token's tenant",

@@ -159,7 +159,7 @@ export const explain = endpoints({
     access: "viewer",
     summary: "Explain why a worker gets no tasks",
     params: { workerId: text("The id of the worker, as the list of workers shows it.") },
-    refusals: ["not_found"],
+    refusals: ["worker_not_found"],
     replies: { 200: { about: "The explanation.", shape: WorkerExplanation } },
   },
 });

@@ -24,7 +24,7 @@ export const explainWorker = bind(api.explain.explainWorker, {
     const held = (await server.broker.leasesOf(tenantId)).workers;
     const leases = held.find((each) => each.workerId === workerId)?.leases ?? 0;
     if (asking === undefined && connected === undefined && leases === 0)
-      return refusal("not_found");
+      return refusal("worker_not_found");
     const queues = asking === undefined ? [] : await queuesOf(server, tenantId, asking);
     const quota = server.broker.exceededByLease(tenantId);
     return {
