@@ -113,7 +113,7 @@ export interface SchedulesParts {
   /** How many such tasks the tenant may have beside those that it has. */
   readonly roomFor: (task: QuotaOf) => number;
   /** Writes changes of tasks and the state of their schedules in one log record. */
-  readonly apply: (changes: readonly Change[], touched: Iterable<ScheduleOf>) => Promise<void>;
+  readonly apply: (changes: readonly Change[], touched: readonly ScheduleOf[]) => Promise<void>;
 }
 
 export class Schedules {
@@ -499,10 +499,12 @@ export class Schedules {
    * Follows changes of tasks before they are written. Returns what has to be written with them: tasks that waited for
    * a task to end, and the states of the schedules; and what to call when that is durable.
    */
-  follow(changes: readonly Change[], touched: Iterable<ScheduleOf> = []): Followed {
+  follow(changes: readonly Change[], touched: readonly ScheduleOf[] = []): Followed {
+    // Whatever follows from ends of batches comes by here.
+    if (this.#size === 0 && touched.length === 0) return { changes, writes: [], reports: [] };
     const all = [...changes];
     const reports: (() => void)[] = [];
-    const changed = new Set(touched as Iterable<Entry>);
+    const changed = new Set(touched as readonly Entry[]);
     // A task that is created here is followed as well, which adds it to the live tasks.
     for (let at = 0; at < all.length; at++) {
       const change = all[at] as Change;

@@ -1554,7 +1554,7 @@ function inputFrom(tenantId: TenantId, options: Template): NewTask {
 
 /** What is written with changes, beside what follows from their tasks. */
 interface Touched {
-  readonly schedules?: Iterable<ScheduleOf>;
+  readonly schedules?: readonly ScheduleOf[];
   readonly batches?: readonly BatchOf[];
   readonly writes?: readonly RecordWrite[];
 }
