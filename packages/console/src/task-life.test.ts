@@ -26,6 +26,10 @@ test("a task that waits has been ready since it came", () => {
   assert.deepEqual(shown(task, 5), ["ready 5"]);
 });
 
+test("a callback that waits for its batch has been held since it came", () => {
+  assert.deepEqual(shown({ ...task, place: "held" }, 5), ["held 5"]);
+});
+
 test("attempts, the delays behind them and what followed have their lengths", () => {
   const attemptHistory: readonly Attempt[] = [
     {

@@ -5,7 +5,7 @@ import type { Attempt, TaskRow } from "./model/tasks.ts";
 export type End = "done" | "failed" | "dead" | "cancelled";
 
 export interface Stay {
-  readonly place: "ready" | "delayed" | "leased" | End;
+  readonly place: "ready" | "delayed" | "held" | "leased" | End;
   readonly fromMs: number;
   readonly toMs: number;
   /** Which attempt, of a stay with a worker. */
@@ -46,8 +46,9 @@ export function lifeOf(task: TaskRow, nowMs: number): Stay[] {
   if (endMs !== undefined) {
     wait(atMs, endMs, delayMs);
     add({ place: endOf(task), fromMs: endMs, toMs: Math.max(nowMs, endMs + 1) });
-  } else if (task.place === "delayed") add({ place: "delayed", fromMs: atMs, toMs: nowMs });
-  else if (task.place === "ready") wait(atMs, nowMs, delayMs);
+  } else if (task.place === "delayed" || task.place === "held") {
+    add({ place: task.place, fromMs: atMs, toMs: nowMs });
+  } else if (task.place === "ready") wait(atMs, nowMs, delayMs);
   return stays.length === 0 ? [{ place: "ready", fromMs: nowMs - 1, toMs: nowMs }] : stays;
 }
 

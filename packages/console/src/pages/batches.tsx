@@ -129,10 +129,7 @@ export function BatchDetails({ id }: { readonly id: string }): JSX.Element {
       </PageHead>
       <PhaseNote batch={batch} />
       <section class="stats" aria-label="Counts">
-        <Stat label="Members" to={tasksOf(id)} note="open tasks">
-          {count(batch.total)}
-        </Stat>
-        <Stat label="Pending" note="have not ended">
+        <Stat label="Pending" to={tasksOf(id)} note={`of ${plural(batch.total, "member")}`}>
           {count(batch.pending)}
         </Stat>
         <Stat label="Succeeded" note="completed">

@@ -13,7 +13,7 @@ export function TaskLife({ task }: { readonly task: TaskRow }): JSX.Element {
   const stays = lifeOf(task, nowMs);
   const work = stays.filter(({ place }) => place === "leased").reduce(sumMs, 0);
   const waited = stays
-    .filter(({ place }) => place === "ready" || place === "delayed")
+    .filter(({ place }) => place === "ready" || place === "delayed" || place === "held")
     .reduce(sumMs, 0);
   const isOver = task.endedAt !== undefined;
   const note = `${isOver ? "ended after" : "so far"} ${duration(work + waited)}: ${duration(work)} of work, ${duration(waited)} of waiting`;
@@ -48,7 +48,8 @@ interface LanesProps {
 /** One lane for each place; widths grow with the square root of the time. */
 function Lanes({ stays, isOver, end }: LanesProps): JSX.Element {
   const { element, width } = useWidth(280);
-  const lanes = ["delayed", "ready", "leased", end] as const;
+  const isHeld = stays.some(({ place }) => place === "held");
+  const lanes = [isHeld ? "held" : "delayed", "ready", "leased", end] as const;
   const least = Math.min(width < 560 ? narrowMin : wideMin, (width - left - right) / stays.length);
   const roots = stays.map(({ fromMs, toMs }) => Math.sqrt(Math.max(1, toMs - fromMs)));
   const total = roots.reduce((sum, root) => sum + root, 0);
