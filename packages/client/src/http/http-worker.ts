@@ -123,12 +123,17 @@ async function claim(ready: worker.Ready, talk: Talk<Reply>): Promise<void> {
 type Task = NonNullable<ReplyOf<"POST /tasks/claim">>;
 
 /** Fields that are missing, such as a priority of 0, have their default. */
-function taskOf({ createdAt, updatedAt, tags = [], ...fields }: Task): worker.Task {
+function taskOf({ createdAt, updatedAt, tags = [], ...more }: Task): worker.Task {
+  const { scheduledFor, batchEnded, ...fields } = more;
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   return {
     ...worker.newTask(),
     ...Object.fromEntries(given),
     tags: [...tags],
+    scheduledForMs: scheduledFor === undefined ? 0 : Date.parse(scheduledFor),
+    batchSucceeded: batchEnded?.succeeded ?? 0,
+    batchFailed: batchEnded?.failed ?? 0,
+    batchCancelled: batchEnded?.cancelled ?? 0,
     createdAtMs: Date.parse(createdAt),
     updatedAtMs: Date.parse(updatedAt),
   };
