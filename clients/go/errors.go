@@ -77,14 +77,17 @@ func (e *heldError) Unwrap() error { return e.cause }
 // an attempt.
 func RetryIn(delay time.Duration, err error) error { return &delayedError{err, delay} }
 
-// RateLimited marks an error with the pause that another system asks for: the value of a Retry-After header,
-// which is seconds or a date. The lane of the task is held for so long; a task without a lane waits by itself. The
-// task keeps its turn, and no attempt is counted, up to 100 times in a row. A value that is neither leaves the
-// delay to the retry policy.
+// RateLimited marks an error with the pause that another system asks for: the value of a Retry-After header, which is
+// seconds or a date, or a duration such as "30s". The lane of the task is held for so long; a task without a lane waits by itself. The
+// task keeps its turn, and no attempt is counted, up to 100 times in a row. Another value leaves the delay to the retry
+// policy.
 func RateLimited(retryAfter string, err error) error {
 	text := strings.TrimSpace(retryAfter)
 	if seconds, bad := strconv.Atoi(text); bad == nil && seconds >= 0 {
 		return &heldError{err, time.Duration(min(seconds, holdSecondsMax)) * time.Second}
+	}
+	if hold, bad := time.ParseDuration(text); bad == nil && hold >= 0 {
+		return &heldError{err, hold}
 	}
 	if at, bad := http.ParseTime(text); bad == nil {
 		return &heldError{err, time.Until(at)}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { limits } from "@codeq/protocol";
-import { Permanent, task } from "../index.ts";
+import { Permanent, RateLimited, task } from "../index.ts";
 import { testServer } from "../test-server/index.ts";
 import { stackOf } from "./outcome.ts";
 
@@ -38,6 +38,19 @@ test("joined errors are numbered, and loops of causes and long stacks end", () =
   const long = new Error("x", { cause: new Error("y".repeat(10_000)) });
   assert.equal(stackOf(long).length, limits.stackCharsMax);
   assert.equal(stackOf("no error"), "");
+});
+
+test("the pause of a rate limit is a duration, or the value of a Retry-After header", () => {
+  assert.equal(new RateLimited("90s").holdMs, 90_000);
+  assert.equal(new RateLimited("120").holdMs, 120_000);
+  assert.equal(new RateLimited("120").message, "rate limited for 2m");
+  assert.equal(new RateLimited(1500).holdMs, 1500);
+  const { holdMs } = new RateLimited(new Date(Date.now() + 300_000).toUTCString());
+  assert.ok(holdMs > 290_000 && holdMs <= 300_000, `${holdMs} ms`);
+  assert.equal(new RateLimited("Thu, 19 Nov 1981 08:52:00 GMT").holdMs, 0);
+  for (const wrong of ["", "soon", "-1", "2026-01-01"]) {
+    assert.throws(() => new RateLimited(wrong), { code: "invalid_option" });
+  }
 });
 
 const mail = task<{ readonly how: string }>("mail", { retry: { maxAttempts: 1 } });

@@ -8,8 +8,9 @@
  */
 import { limits } from "@codeq/protocol";
 import type { WireUint64, worker } from "@codeq/protocol/wire";
+import { systemClock } from "../clock.ts";
 import { CodeqError, messageOf } from "../codeq-error.ts";
-import { type Duration, toMs, toSeconds } from "../duration.ts";
+import { type Duration, inWords, toMs, toSeconds } from "../duration.ts";
 import type { TaskDefinition } from "../task.ts";
 
 /**
@@ -42,11 +43,12 @@ export class RetryIn extends Error {
 }
 
 /**
- * The other side limits the rate: holds the lane of the task for this time, in whole seconds (fractions are rounded up).
- * The task keeps its turn, and no attempt is counted, up to 100 times in a row.
+ * Another system asks for a pause: holds the lane of the task for this time, in whole seconds (fractions are rounded up).
+ * A task without a lane waits by itself. The task keeps its turn, and no attempt is counted, up to 100 times in a row. Takes a
+ * duration, or the value of a `Retry-After` header: seconds or a date.
  *
  * ```ts
- * if (reply.status === 429) throw new RateLimited("30s");
+ * if (reply.status === 429) throw new RateLimited(reply.headers.get("retry-after") ?? "30s");
  * ```
  */
 export class RateLimited extends Error {
@@ -54,10 +56,23 @@ export class RateLimited extends Error {
   /** For how long the lane is held. */
   readonly holdMs: number;
 
-  constructor(hold: Duration, reason: string = "", options?: ErrorOptions) {
-    super(reason === "" ? `rate limited for ${hold}` : reason, options);
-    this.holdMs = toMs(hold, "hold of RateLimited");
+  constructor(hold: Duration | string, reason: string = "", options?: ErrorOptions) {
+    const holdMs = holdMsOf(hold);
+    super(
+      reason === "" ? `rate limited for ${inWords(toSeconds(holdMs) * 1000)}` : reason,
+      options,
+    );
+    this.holdMs = holdMs;
   }
+}
+
+function holdMsOf(hold: Duration | string): number {
+  const seconds = typeof hold === "string" && /^\s*\d+\s*$/.test(hold) ? Number(hold) : undefined;
+  // Dates of HTTP have the name of a day, a comma, and GMT.
+  const at =
+    seconds === undefined && /,.*GMT\s*$/.test(String(hold)) ? Date.parse(String(hold)) : NaN;
+  if (!Number.isNaN(at)) return Math.max(0, at - systemClock.nowMs());
+  return toMs((seconds === undefined ? hold : seconds * 1000) as Duration, "hold of RateLimited");
 }
 
 export type Outcome =
