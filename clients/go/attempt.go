@@ -36,6 +36,10 @@ type Attempt struct {
 	Payload []byte
 	// Of the producer, if it sent one.
 	Trace TraceContext
+	// The schedule that created the task, and the instant that the task was created for, which stays the same over
+	// retries; empty and zero for other tasks.
+	ScheduleID   string
+	ScheduledFor time.Time
 	// The batch that the task belongs to; empty for none. See [Client.Batch].
 	BatchID string
 	// Only for the callback of the batch: how the members ended.
@@ -107,7 +111,12 @@ func newAttempt(task *workerpb.Task) *Attempt {
 	if task.IsBatchCallback {
 		ended = &BatchEnd{int(task.BatchSucceeded), int(task.BatchFailed), int(task.BatchCancelled)}
 	}
+	var scheduledFor time.Time
+	if task.ScheduleId != "" {
+		scheduledFor = time.UnixMilli(int64(task.ScheduledForMs)).UTC()
+	}
 	return &Attempt{
+		ScheduleID: task.ScheduleId, ScheduledFor: scheduledFor,
 		BatchID: task.BatchId, BatchEnded: ended,
 		ID: task.Id, Task: task.Command, Number: int(task.Attempts) + 1, MaxAttempts: int(task.MaxAttempts),
 		Priority: int(task.Priority), Tags: task.Tags, Lane: task.Lane, Cost: int(max(task.Cost, 1)), FencingToken: task.LeaseToken,

@@ -370,8 +370,70 @@ func TestRetryAfterMayBeADate(t *testing.T) {
 		}
 	}
 	at := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-	if err := codeq.RateLimited(at, cause); err == cause || !errors.Is(err, cause) {
-		t.Error("a date gives no delay")
+	for _, pause := range []string{at, "120", "1m30s"} {
+		if err := codeq.RateLimited(pause, cause); err == cause || !errors.Is(err, cause) {
+			t.Errorf("%q gives no delay", pause)
+		}
+	}
+}
+
+func TestAScheduleCreatesTasksThatKnowTheirInstant(t *testing.T) {
+	server := codeqtest.Start(t)
+	for _, transport := range []codeq.Transport{codeq.Streams, codeq.HTTP} {
+		client, err := codeq.Open(codeq.Options{URLs: []string{server.URL}, Transport: transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest := codeq.NewTask[greet, greeting]("digest-"+string(transport), codeq.Tags("daily"))
+		fired := make(chan *codeq.Attempt, 2)
+		server.Work(t, client, digest.Handle(func(ctx context.Context, input greet) (greeting, error) {
+			fired <- codeq.Current(ctx)
+			return greeting{input.Name}, nil
+		}))
+		start := server.Now().Truncate(time.Hour).Add(time.Hour)
+		put, err := digest.PutSchedule(within(t), client, digest.Name(), greet{"Ada"}, codeq.Times{
+			Every: time.Hour, From: start, Until: start.Add(time.Minute), Within: 10 * time.Minute, Grace: 5 * time.Second,
+			Except: []string{"2026-12-25"},
+		}, codeq.Lane("acme"))
+		if err != nil || put.Version != 1 || put.NextAt == nil || !put.NextAt.Equal(start) {
+			t.Fatalf("%+v, %v", put, err)
+		}
+		server.Advance(t, start.Sub(server.Now()))
+		attempt := <-fired
+		if attempt.ScheduleID != digest.Name() || !attempt.ScheduledFor.Equal(start) || attempt.Lane != "acme" {
+			t.Errorf("over %q: %q for %v in lane %q", transport, attempt.ScheduleID, attempt.ScheduledFor, attempt.Lane)
+		}
+		for each, err := range client.Schedules(within(t), digest.Name()) {
+			if err != nil || each.Task != digest.Name() || each.Fired != 1 {
+				t.Errorf("%+v, %v", each, err)
+			}
+		}
+		if _, err := digest.Run(client, attempt.ID).Result(within(t)); err != nil {
+			t.Error(err)
+		}
+		id, err := client.RunSchedule(within(t), digest.Name())
+		if err != nil || id != (<-fired).ID {
+			t.Errorf("%q, %v", id, err)
+		}
+		paused, err := client.PauseSchedule(within(t), digest.Name(), "a move")
+		if err != nil || paused.Paused == nil || paused.Paused.Reason != "a move" {
+			t.Errorf("%+v, %v", paused, err)
+		}
+		if resumed, err := client.ResumeSchedule(within(t), digest.Name()); err != nil || resumed.Paused != nil {
+			t.Errorf("%+v, %v", resumed, err)
+		}
+		if err := client.DeleteSchedule(within(t), digest.Name()); err != nil {
+			t.Error(err)
+		}
+		if _, err := client.Schedule(within(t), digest.Name()); codeq.CodeOf(err) != "schedule_not_found" {
+			t.Error(err)
+		}
+		if _, err := digest.PutSchedule(within(t), client, "x", greet{}, codeq.Times{Every: time.Hour}, codeq.Delay(time.Hour)); err == nil {
+			t.Error("a schedule takes a delay")
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -401,6 +401,25 @@ type creationFields struct {
 	Payload        json.RawMessage `json:"payload"`
 }
 
+func fieldsOf(task *producerpb.CreateTask) creationFields {
+	fields := creationFields{
+		Command: task.Command, Priority: task.Priority, Webhook: task.Webhook, MaxAttempts: task.MaxAttempts,
+		IdempotencyKey: task.IdempotencyKey, DelaySeconds: float64(task.DelayMs) / 1000, Tags: task.Tags,
+		TimeoutSeconds: task.TimeoutSeconds, TTLSeconds: task.TtlSeconds, Lane: task.Lane, Cost: task.Cost,
+		Payload: task.Payload, BatchID: task.BatchId, After: task.After,
+	}
+	if task.RunAt != nil {
+		fields.RunAt = task.RunAt.AsTime().Format(time.RFC3339Nano)
+	}
+	if task.UniqueKey != "" {
+		fields.Unique = &uniqueFields{
+			Key: task.UniqueKey, While: task.UniqueWhile, On: task.UniqueOn,
+			For: task.UniqueFor, MaxWait: task.UniqueMaxWait,
+		}
+	}
+	return fields
+}
+
 func httpCreate(ctx context.Context, s *producerSession, tasks []*producerpb.CreateTask) error {
 	headers := map[string]string{}
 	if mode := tasks[0].IdempotencyMode; mode != "" {
@@ -414,21 +433,7 @@ func httpCreate(ctx context.Context, s *producerSession, tasks []*producerpb.Cre
 	}
 	fields := make([]creationFields, len(tasks))
 	for i, task := range tasks {
-		fields[i] = creationFields{
-			Command: task.Command, Priority: task.Priority, Webhook: task.Webhook, MaxAttempts: task.MaxAttempts,
-			IdempotencyKey: task.IdempotencyKey, DelaySeconds: float64(task.DelayMs) / 1000, Tags: task.Tags,
-			TimeoutSeconds: task.TimeoutSeconds, TTLSeconds: task.TtlSeconds, Lane: task.Lane, Cost: task.Cost,
-			Payload: task.Payload, BatchID: task.BatchId, After: task.After,
-		}
-		if task.RunAt != nil {
-			fields[i].RunAt = task.RunAt.AsTime().Format(time.RFC3339Nano)
-		}
-		if task.UniqueKey != "" {
-			fields[i].Unique = &uniqueFields{
-				Key: task.UniqueKey, While: task.UniqueWhile, On: task.UniqueOn,
-				For: task.UniqueFor, MaxWait: task.UniqueMaxWait,
-			}
-		}
+		fields[i] = fieldsOf(task)
 	}
 	body, err := encode(map[string]any{"tasks": fields})
 	if err != nil {

@@ -100,12 +100,21 @@ func Cost(units int) EnqueueOption {
 	return func(task *producerpb.CreateTask) { task.Cost = int32(units) }
 }
 
-// lengthOf is empty for none.
+// lengthOf is empty for none, and otherwise as a person would write it: 90s, 2m, 1h.
 func lengthOf(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	return fmt.Sprint(wholeMs(d), "ms")
+	ms := time.Duration(wholeMs(d)) * time.Millisecond
+	for _, unit := range []struct {
+		name   string
+		length time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+		if ms%unit.length == 0 {
+			return fmt.Sprint(int64(ms/unit.length), unit.name)
+		}
+	}
+	return fmt.Sprint(ms.Milliseconds(), "ms")
 }
 
 // ExecutionTimeout is how long a worker may take for one attempt.

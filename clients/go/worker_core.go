@@ -711,10 +711,17 @@ type taskFields struct {
 	BatchID                         string
 	IsBatchCallback                 bool
 	BatchEnded                      BatchEnd
+	ScheduleID                      string
+	ScheduledFor                    time.Time
 }
 
 func (f taskFields) task() *workerpb.Task {
+	var scheduledForMs uint64
+	if f.ScheduleID != "" {
+		scheduledForMs = uint64(f.ScheduledFor.UnixMilli())
+	}
 	return &workerpb.Task{
+		ScheduleId: f.ScheduleID, ScheduledForMs: scheduledForMs,
 		Id: f.ID, Command: f.Command, Payload: []byte(f.Payload), Priority: f.Priority, MaxAttempts: f.MaxAttempts,
 		Attempts: f.Attempts, LeaseToken: f.LeaseToken, TraceParent: f.TraceParent, TraceState: f.TraceState,
 		Tags: f.Tags, TimeoutSeconds: f.TimeoutSeconds, Lane: f.Lane, Cost: f.Cost, CreatedAt: timestamppb.New(f.CreatedAt),

@@ -8,6 +8,7 @@ import logging
 import sys
 import threading
 import time
+from dataclasses import asdict
 from typing import Any
 
 from codeq import (
@@ -57,6 +58,8 @@ def settings_of(options: dict[str, Any] | None) -> dict[str, Any]:
         "executionTimeoutSeconds": "execution_timeout",
         "ttlSeconds": "ttl",
         "tags": "tags",
+        "batch": "batch",
+        "after": "after",
         "timeoutSeconds": "timeout",
     }
     settings = {names[key]: value for key, value in (options or {}).items()}
@@ -111,6 +114,61 @@ async def do_cancel(command: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+async def do_batch(command: dict[str, Any]) -> dict[str, Any]:
+    client = clients[command["client"]]
+    batch = await client.app.batch(
+        task_of(client, command["queue"]),
+        command.get("input"),
+        id=command["batch"],
+        on=command.get("on", "success"),
+        fail_fast=command.get("failFast", False),
+    )
+    return {"id": batch.callback.id}
+
+
+async def do_batch_ask(command: dict[str, Any]) -> dict[str, Any]:
+    batch = clients[command["client"]].app.batch_by_id(command["batch"])
+    found: dict[str, Any] = await getattr(batch, command["ask"])()
+    return found
+
+
+async def do_batch_results(command: dict[str, Any]) -> dict[str, Any]:
+    batch = clients[command["client"]].app.batch_by_id(command["batch"])
+    names = {"taskId": "task", "status": "status", "result": "output", "error": "error"}
+    members = [
+        {names[key]: value for key, value in member.items() if key in names}
+        async for member in batch.results(failed=command.get("failed", False))
+    ]
+    return {"members": members}
+
+
+async def do_schedule(command: dict[str, Any]) -> dict[str, Any]:
+    client = clients[command["client"]]
+    task = task_of(client, command["queue"])
+    times = command["times"]
+    return shown(await client.app.schedules.put(command["schedule"], task, command.get("input"), **times))
+
+
+async def do_schedule_ask(command: dict[str, Any]) -> dict[str, Any]:
+    schedules, name = clients[command["client"]].app.schedules, command["schedule"]
+    if command["ask"] == "run":
+        return {"task": await schedules.run_now(name)}
+    if command["ask"] == "delete":
+        await schedules.delete(name)
+        return {}
+    return shown(await getattr(schedules, command["ask"])(name))
+
+
+async def do_schedules(command: dict[str, Any]) -> dict[str, Any]:
+    schedules = clients[command["client"]].app.schedules
+    return {"ids": [each["id"] async for each in schedules.list(command["prefix"])]}
+
+
+def shown(schedule: dict[str, Any]) -> dict[str, Any]:
+    facts = {name: schedule[name] for name in ("id", "version", "fired")}
+    return {**facts, "hasNext": "nextAt" in schedule, "isPaused": "paused" in schedule}
+
+
 async def do_worker(command: dict[str, Any]) -> dict[str, Any]:
     client = clients[command["client"]]
     name = command["worker"]
@@ -132,7 +190,10 @@ async def do_worker(command: dict[str, Any]) -> dict[str, Any]:
             priority=context.priority,
             tags=list(context.tags),
             fencingToken=context.fencing_token,
+            lane=context.lane,
+            cost=context.cost,
             input=given,
+            **parts_of(context),
         )
         while True:
             try:
@@ -190,6 +251,15 @@ async def do_worker(command: dict[str, Any]) -> dict[str, Any]:
     client.workers[name] = worker
     await worker.start()
     return {}
+
+
+def parts_of(context: Context) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    if (schedule := context.schedule) is not None:
+        parts["schedule"] = {"id": schedule.schedule_id, "forMs": round(schedule.scheduled_for.timestamp() * 1000)}
+    if (batch := context.batch) is not None:
+        parts["batch"] = {"id": batch.id, **({} if batch.ended is None else {"ended": asdict(batch.ended)})}
+    return parts
 
 
 def running_of(command: dict[str, Any]) -> tuple[Context, asyncio.Future[dict[str, Any]]]:

@@ -8,6 +8,8 @@ import {
   Permanent,
   RateLimited,
   RetryIn,
+  type Schedule,
+  type ScheduleSettings,
   type TaskContext,
   TaskFailedError,
   task,
@@ -31,6 +33,8 @@ interface OptionFields {
   readonly executionTimeoutSeconds?: number;
   readonly ttlSeconds?: number;
   readonly tags?: readonly string[];
+  readonly batch?: string;
+  readonly after?: readonly string[];
   readonly timeoutSeconds?: number;
 }
 
@@ -41,6 +45,8 @@ interface Command extends Fields {
   readonly worker: string;
   readonly task: string;
   readonly queue: string;
+  readonly batch: string;
+  readonly schedule: string;
 }
 
 /** A handler that waits to be told how to end. */
@@ -126,6 +132,52 @@ const verbs: Readonly<Record<string, (command: Command) => Promise<Fields>>> = {
       .cancel({ grace: ms(graceSeconds) });
     return {};
   },
+  batch: async ({ client, batch: id, queue, input, on, failFast }) => {
+    const options = {
+      id,
+      callback: task(queue),
+      input,
+      on: on as "end",
+      failFast: failFast === true,
+    };
+    const { callback } = await of(client).client.batch(options);
+    return { id: callback.id };
+  },
+  batch_ask: async ({ client, batch: id, ask }) => {
+    const { phase, total, pending, succeeded, failed, cancelled } = await of(client)
+      .client.batchById(id)
+      [ask as "seal" | "progress" | "cancel"]();
+    return { phase, total, pending, succeeded, failed, cancelled };
+  },
+  batch_results: async ({ client, batch: id, failed }) => {
+    const members = [];
+    for await (const each of of(client)
+      .client.batchById(id)
+      .results({ failed: failed === true })) {
+      const { taskId, status, result: output, error } = each;
+      members.push({ task: taskId, status, output, error });
+    }
+    return { members };
+  },
+  schedule: async ({ client, schedule: id, queue, input, times }) => {
+    const settings = { input, ...(times as ScheduleSettings) };
+    return shownSchedule(await of(client).client.schedules.put(id, task(queue), settings));
+  },
+  schedule_ask: async ({ client, schedule: id, ask }) => {
+    const { schedules } = of(client).client;
+    if (ask === "run") return { task: await schedules.runNow(id) };
+    if (ask === "delete") {
+      await schedules.delete(id);
+      return {};
+    }
+    return shownSchedule(await schedules[ask as "get" | "pause" | "resume"](id));
+  },
+  schedules: async ({ client, prefix }) => {
+    const ids = [];
+    for await (const { id } of of(client).client.schedules.list({ prefix: String(prefix) }))
+      ids.push(id);
+    return { ids };
+  },
   worker: async (command) => {
     startWorker(command);
     return {};
@@ -162,6 +214,10 @@ const verbs: Readonly<Record<string, (command: Command) => Promise<Fields>>> = {
   },
 };
 
+function shownSchedule({ id, version, nextAt, fired, paused }: Schedule): Fields {
+  return { id, version, fired, hasNext: nextAt !== undefined, isPaused: paused !== undefined };
+}
+
 function startWorker(command: Command): void {
   const { client: name, worker, queues, concurrency, leaseSeconds, timeoutSeconds } = command;
   const { client, workers, running } = of(name);
@@ -170,7 +226,7 @@ function startWorker(command: Command): void {
   const handlers = (queues as string[]).map((queue) =>
     task<unknown, unknown>(queue, settings).handle(async (input, ctx) => {
       if (command["echo"] === true) return input;
-      const { attempt, maxAttempts, priority, tags, fencingToken } = ctx;
+      const { attempt, maxAttempts, priority, tags, fencingToken, lane, cost } = ctx;
       const key = `${worker} ${ctx.id}`;
       const end = Promise.withResolvers<Fields>();
       running.set(key, { ctx, end });
@@ -179,8 +235,13 @@ function startWorker(command: Command): void {
         say({ event: "told", ...from, task: ctx.id, attempt, code });
         if (command["stubborn"] !== true) end.reject(ctx.signal.reason);
       });
-      const facts = { attempt, maxAttempts, priority, tags, fencingToken, input };
-      say({ event: "started", ...from, task: ctx.id, queue, ...facts });
+      const facts = { attempt, maxAttempts, priority, tags, fencingToken, lane, cost, input };
+      const schedule = ctx.schedule && {
+        id: ctx.schedule.id,
+        forMs: ctx.schedule.scheduledFor.getTime(),
+      };
+      const batch = ctx.batch && { id: ctx.batch.id, ended: ctx.batch.ended };
+      say({ event: "started", ...from, task: ctx.id, queue, ...facts, schedule, batch });
       return outputOf(await end.promise, ctx);
     }),
   );
@@ -204,7 +265,7 @@ function startWorker(command: Command): void {
 function outputOf(how: Fields, ctx: TaskContext): unknown {
   const { used, hold, retryIn, permanent, error, output } = how;
   if (typeof used === "number") ctx.used(used);
-  if (hold !== undefined) throw new RateLimited(Number(hold) * 1000, String(error));
+  if (hold !== undefined) throw new RateLimited(String(hold), String(error));
   if (typeof retryIn === "number") throw new RetryIn(retryIn * 1000, String(error));
   if (permanent !== undefined) throw new Permanent(String(permanent));
   if (error !== undefined) throw new Error(String(error));

@@ -46,10 +46,11 @@ export function fits(value: unknown, expected: unknown): boolean {
     );
   }
   if (!isObject(expected)) return Object.is(value, expected);
-  const { $matches: pattern, $above: least, $absent: isAbsent } = expected;
+  const { $matches: pattern, $above: least, $absent: isAbsent, $moment: ms } = expected;
   if (typeof pattern === "string")
     return typeof value === "string" && new RegExp(pattern).test(value);
   if (typeof least === "number") return typeof value === "number" && value > least;
+  if (typeof ms === "number") return typeof value === "string" && Date.parse(value) === ms;
   if (isAbsent === true) return value === undefined;
   return isObject(value) && Object.entries(expected).every(([key, each]) => fits(value[key], each));
 }

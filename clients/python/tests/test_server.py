@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -104,6 +105,92 @@ def test_an_hour_passes_at_once(codeq_server: TestServer) -> None:
     before = codeq_server.now
     asyncio.run(_delayed(codeq_server))
     assert (codeq_server.now - before).total_seconds() == 3600.5
+
+
+async def _late(server: TestServer) -> None:
+    app = Codeq(server.url)
+    nobody = app.define("nobody", str, str)
+    await nobody.enqueue("Bo")
+    with pytest.raises(CodeqError) as raised:
+        await nobody.run("Ada", timeout="500ms")
+    assert raised.value.code == "timeout"
+    await app.close()
+
+
+def test_run_waits_for_the_result_as_long_as_it_is_told(codeq_server: TestServer) -> None:
+    asyncio.run(_late(codeq_server))
+
+
+async def _schedules(server: TestServer, transport: Transport) -> None:
+    app = Codeq(server.url, transport=transport)
+    fired: list[datetime] = []
+
+    @app.task(name=f"digest-{transport}")
+    async def digest(customer: str, context: Context) -> str:
+        assert context.schedule is not None
+        fired.append(context.schedule.scheduled_for)
+        if context.attempt == 1:
+            raise RetryIn("1s", "not yet")
+        return customer
+
+    name = f"digest-{transport}:acme"
+    start = server.now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    put = await app.schedules.put(
+        name,
+        digest,
+        "acme",
+        every="1h",
+        start=start,
+        until=start + timedelta(minutes=90),
+        within="10m",
+        grace="5s",
+        skip=["2026-12-25"],
+        lane="acme",
+        tags=["daily"],
+    )
+    assert {key: put[key] for key in ("every", "graceSeconds", "except", "lane", "tags")} == {
+        "every": "1h",
+        "graceSeconds": 5,
+        "except": ["2026-12-25"],
+        "lane": "acme",
+        "tags": ["daily"],
+    }
+    assert [each["id"] async for each in app.schedules.list("digest-")] == [name]
+    settled = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    listeners = Listeners(settled=lambda *_: loop.call_soon_threadsafe(settled.set))
+    async with app.worker(listeners=listeners):
+        for step in (start - server.now, timedelta(seconds=2)):
+            await server.advance(step)
+            await settled.wait()
+            settled.clear()
+        assert fired == [start, start]
+        task_id = await app.schedules.run_now(name)
+        await settled.wait()
+        await server.advance("2s")
+        assert await digest.of(task_id).result("30s") == "acme"
+    await app.schedules.delete(name)
+    await app.close()
+
+
+def test_a_schedule_creates_tasks_that_know_their_instant(codeq_server: TestServer) -> None:
+    for transport in ("streams", "http"):
+        asyncio.run(_schedules(codeq_server, transport))
+    app = Codeq(codeq_server.url)
+    task = app.define("any", str, str)
+    put = app.schedules.put_sync("sync", task, "all", cron="0 9 * * *", tz="Europe/Paris")
+    assert app.schedules.pause_sync("sync", "a move")["paused"]["reason"] == "a move"
+    assert "paused" not in app.schedules.resume_sync("sync")
+    assert app.schedules.get_sync("sync")["version"] == put["version"]
+    assert [each["id"] for each in app.schedules.list_sync()] == ["sync"]
+    assert app.schedules.run_now_sync("sync") != ""
+    app.schedules.delete_sync("sync")
+    with pytest.raises(CodeqError) as unknown:
+        app.schedules.get_sync("sync")
+    assert unknown.value.code == "schedule_not_found"
+    with pytest.raises(TypeError, match=r"a schedule has no option crn; the options are .*cron"):
+        app.schedules.put_sync("sync", task, "all", crn="0 9 * * *")  # type: ignore[call-arg]
+    app.close_sync()
 
 
 async def _retries(server: TestServer) -> None:
@@ -298,6 +385,29 @@ def test_the_command_works_until_it_is_asked_to_stop(codeq_server: TestServer, t
         app.close_sync()
     wrong = subprocess.run([*command[:-1], "shop:nothing"], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (wrong.returncode, wrong.stderr.startswith("codeq: ")) == (2, True)
+
+
+class _LoopOfWindows(asyncio.SelectorEventLoop):
+    def add_signal_handler(self, sig: int, callback: object, *args: object) -> None:
+        raise NotImplementedError
+
+
+def test_a_worker_ends_on_a_signal_where_loops_have_none(codeq_server: TestServer) -> None:
+    app = Codeq(codeq_server.url)
+
+    @app.task
+    async def stop(name: str) -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return name
+
+    run = stop.enqueue_sync("Ada")
+    before = signal.getsignal(signal.SIGTERM)
+    loop = _LoopOfWindows()
+    loop.run_until_complete(app.worker().run())
+    loop.close()
+    assert run.result_sync("30s") == "Ada"
+    assert signal.getsignal(signal.SIGTERM) is before
+    app.close_sync()
 
 
 def test_the_callback_of_a_batch_reads_the_results_of_its_members(codeq_server: TestServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -14,8 +15,9 @@ from typing import Any, TypedDict
 import pydantic
 import pytest
 
-from codeq import Codeq, CodeqError, Context, Permanent, RateLimited, RetryIn
-from codeq.durations import to_seconds
+from codeq import Codeq, CodeqError, Context, Permanent, RateLimited, RetryIn, Settings
+from codeq.app import EnqueueOptions
+from codeq.durations import in_words, to_seconds
 from codeq.shapes import Shape, dump_input, dump_output, load_output
 from codeq.wire import producerpb_pb2, workerpb_pb2
 
@@ -137,6 +139,44 @@ def test_the_pause_of_a_rate_limit_comes_from_the_header() -> None:
     assert 290 < RateLimited(later).hold_seconds <= 300
     assert not isinstance(RateLimited(1), RetryIn)
     assert not isinstance(Permanent("no"), RetryIn)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [(0.5, "500ms"), (90, "90s"), ("2m", "2m"), ("24h", "1d"), ("1.5h", "90m"), (0, "0ms")]
+)
+def test_lengths_are_written_as_people_would(given: Any, words: str) -> None:
+    assert in_words(given, "every") == words
+
+
+def test_a_server_that_is_not_there_is_an_error_that_says_what_to_do() -> None:
+    task = Codeq("http://127.0.0.1:9").define("greet", str, str)
+    with pytest.raises(CodeqError) as raised:
+        task.enqueue_sync("Ada", timeout="300ms")
+    assert raised.value.code == "timeout"
+    assert "cannot reach 127.0.0.1:9: nothing listens there; start a server with codeq dev" in str(raised.value)
+
+
+def test_a_moment_needs_a_time_zone() -> None:
+    task = Codeq().define("remind", str, str)
+    noon = datetime(2030, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    assert task.message("Ada", Settings(run_at=noon)).run_at.ToJsonString() == "2030-01-01T10:00:00Z"
+    with pytest.raises(ValueError, match="invalid run_at 2030-01-01T12:00:00: give it a time zone"):
+        task.message("Ada", Settings(run_at=noon.replace(tzinfo=None)))
+    with pytest.raises(ValueError, match="invalid start 2030-01-01T12:00:00: give it a time zone"):
+        Codeq().schedules.put_sync("s", task, "Ada", every="1h", start=noon.replace(tzinfo=None))
+
+
+def test_options_that_do_not_exist_are_refused_by_type_checkers_and_when_the_program_runs() -> None:
+    task = Codeq().define("remind", str, str)
+    with pytest.raises(TypeError, match="dealy"):
+        task.enqueue_sync("Ada", dealy="1s")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="dealy"):
+        task.run_sync("Ada", dealy="1s")  # type: ignore[call-arg]
+
+
+def test_the_keyword_arguments_of_enqueue_are_the_fields_of_settings() -> None:
+    fields = {field.name for field in dataclasses.fields(Settings)}
+    assert EnqueueOptions.__required_keys__ | EnqueueOptions.__optional_keys__ == fields
 
 
 @pytest.mark.parametrize("module", [workerpb_pb2, producerpb_pb2])

@@ -48,6 +48,21 @@ type command struct {
 	Note           string
 	Log            *string
 	Seconds        float64
+	Batch          string
+	Schedule       string
+	Ask            string
+	On             string
+	FailFast       bool
+	Failed         bool
+	Prefix         string
+	Times          times
+}
+
+type times struct {
+	Cron, Tz string
+	Every    string
+	Times    int
+	Overlap  string
 }
 
 type item struct {
@@ -67,6 +82,8 @@ type options struct {
 	ExecutionTimeoutSeconds *float64
 	TTLSeconds              *float64
 	Tags                    []string
+	Batch                   *string
+	After                   []string
 	TimeoutSeconds          *float64
 }
 
@@ -111,6 +128,12 @@ func (o options) list() []codeq.EnqueueOption {
 	}
 	if o.Tags != nil {
 		list = append(list, codeq.Tags(o.Tags...))
+	}
+	if o.Batch != nil {
+		list = append(list, codeq.InBatch(*o.Batch))
+	}
+	if o.After != nil {
+		list = append(list, codeq.After(o.After...))
 	}
 	return list
 }
@@ -236,6 +259,10 @@ func do(c command) (fields, error) {
 			grace = seconds(*c.GraceSeconds)
 		}
 		return fields{}, taskOf("any").Run(of.client, c.Task).Cancel(context.Background(), grace)
+	case "batch", "batch_ask", "batch_results":
+		return of.batch(context.Background(), c)
+	case "schedule", "schedule_ask", "schedules":
+		return of.schedule(context.Background(), c)
 	case "worker":
 		return fields{}, of.work(c)
 	case "finish", "block":
@@ -277,6 +304,83 @@ func do(c command) (fields, error) {
 		return fields{}, nil
 	}
 	return nil, fmt.Errorf("no such command: %s", c.Do)
+}
+
+func (of *opened) batch(ctx context.Context, c command) (fields, error) {
+	batch := of.client.Batch(c.Batch)
+	switch c.Do {
+	case "batch":
+		options := codeq.BatchOptions{On: c.On, FailFast: c.FailFast}
+		_, callback, err := taskOf(c.Queue).CallBack(ctx, of.client, c.Batch, c.Input, options)
+		if err != nil {
+			return nil, err
+		}
+		return fields{"id": callback.ID()}, nil
+	case "batch_results":
+		members := []fields{}
+		for each, err := range batch.Results(ctx, c.Failed) {
+			if err != nil {
+				return nil, err
+			}
+			member := fields{"task": each.TaskID, "status": each.Status}
+			if each.Error != "" {
+				member["error"] = each.Error
+			}
+			if len(each.Result) > 0 {
+				var output any
+				if err := each.Output(&output); err != nil {
+					return nil, err
+				}
+				member["output"] = output
+			}
+			members = append(members, member)
+		}
+		return fields{"members": members}, nil
+	}
+	ask := map[string]func(context.Context) (codeq.BatchProgress, error){
+		"seal": batch.Seal, "progress": batch.Progress, "cancel": batch.Cancel,
+	}[c.Ask]
+	progress, err := ask(ctx)
+	return fields{
+		"phase": progress.Phase, "total": progress.Total, "pending": progress.Pending,
+		"succeeded": progress.Succeeded, "failed": progress.Failed, "cancelled": progress.Cancelled,
+	}, err
+}
+
+func (of *opened) schedule(ctx context.Context, c command) (fields, error) {
+	var schedule codeq.Schedule
+	var err error
+	switch {
+	case c.Do == "schedules":
+		ids := []string{}
+		for each, err := range of.client.Schedules(ctx, c.Prefix) {
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, each.ID)
+		}
+		return fields{"ids": ids}, nil
+	case c.Do == "schedule":
+		every, _ := time.ParseDuration(c.Times.Every)
+		schedule, err = taskOf(c.Queue).PutSchedule(ctx, of.client, c.Schedule, c.Input, codeq.Times{
+			Cron: c.Times.Cron, TZ: c.Times.Tz, Every: every, Times: c.Times.Times, Overlap: c.Times.Overlap,
+		})
+	case c.Ask == "run":
+		id, err := of.client.RunSchedule(ctx, c.Schedule)
+		return fields{"task": id}, err
+	case c.Ask == "delete":
+		return fields{}, of.client.DeleteSchedule(ctx, c.Schedule)
+	case c.Ask == "pause":
+		schedule, err = of.client.PauseSchedule(ctx, c.Schedule, "")
+	case c.Ask == "resume":
+		schedule, err = of.client.ResumeSchedule(ctx, c.Schedule)
+	default:
+		schedule, err = of.client.Schedule(ctx, c.Schedule)
+	}
+	return fields{
+		"id": schedule.ID, "version": schedule.Version, "fired": schedule.Fired,
+		"hasNext": schedule.NextAt != nil, "isPaused": schedule.Paused != nil,
+	}, err
 }
 
 func openClient(c command) error {
@@ -345,11 +449,7 @@ func (of *opened) work(c command) error {
 		of.mutex.Lock()
 		of.running[c.Worker+" "+attempt.ID] = own
 		of.mutex.Unlock()
-		event("started", fields{
-			"task": attempt.ID, "queue": attempt.Task, "attempt": attempt.Number, "maxAttempts": attempt.MaxAttempts,
-			"priority": attempt.Priority, "tags": append([]string{}, attempt.Tags...), "fencingToken": attempt.FencingToken,
-			"input": input,
-		})
+		event("started", startedOf(attempt, input))
 		told := ctx.Done()
 		for {
 			select {
@@ -399,6 +499,25 @@ func (of *opened) work(c command) error {
 		}
 	}()
 	return nil
+}
+
+func startedOf(attempt *codeq.Attempt, input json.RawMessage) fields {
+	started := fields{
+		"task": attempt.ID, "queue": attempt.Task, "attempt": attempt.Number, "maxAttempts": attempt.MaxAttempts,
+		"priority": attempt.Priority, "tags": append([]string{}, attempt.Tags...), "fencingToken": attempt.FencingToken,
+		"lane": attempt.Lane, "cost": attempt.Cost, "input": input,
+	}
+	if attempt.ScheduleID != "" {
+		started["schedule"] = fields{"id": attempt.ScheduleID, "forMs": attempt.ScheduledFor.UnixMilli()}
+	}
+	if attempt.BatchID != "" {
+		batch := fields{"id": attempt.BatchID}
+		if attempt.BatchEnded != nil {
+			batch["ended"] = attempt.BatchEnded
+		}
+		started["batch"] = batch
+	}
+	return started
 }
 
 func outputOf(how command, attempt *codeq.Attempt) (json.RawMessage, error) {

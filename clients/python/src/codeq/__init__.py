@@ -2,9 +2,10 @@
 
 from .app import Codeq, EnqueueManyError, Run, Settings, Task, Unique
 from .batch import Batch, BatchEnd, CreatedBatch
-from .context import Context, TraceContext
+from .context import Context, Firing, TraceContext
 from .durations import Duration
 from .errors import CodeqError, Permanent, RateLimited, RetryIn, TaskFailed
+from .schedules import ScheduleOptions, Schedules
 from .worker import Listeners, Worker
 from .worker_core import Settled
 
@@ -17,11 +18,14 @@ __all__ = [
     "CreatedBatch",
     "Duration",
     "EnqueueManyError",
+    "Firing",
     "Listeners",
     "Permanent",
     "RateLimited",
     "RetryIn",
     "Run",
+    "ScheduleOptions",
+    "Schedules",
     "Settings",
     "Settled",
     "Task",

@@ -11,12 +11,15 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 from urllib.parse import quote
 from uuid import uuid4
 
+from typing_extensions import TypedDict, Unpack
+
 from .batch import Batch, CreatedBatch, create_batch
 from .context import Context
-from .durations import Duration, to_seconds, whole_ms, whole_seconds
+from .durations import Duration, in_words, moment, to_seconds, whole_ms, whole_seconds
 from .engine import Engine, engine
 from .errors import CodeqError, TaskFailed
 from .producer_core import ProducerCore
+from .schedules import Schedules
 from .sessions import Transport, Transports
 from .shapes import Shape, Signature, dump_input, load_output
 from .tracing import PassOn, Tracing
@@ -89,6 +92,31 @@ class Settings:
     batch: str | None = None
     #: Tasks that have to succeed before a worker can claim this one.
     after: Sequence[Run[Any] | str] = ()
+
+
+class MemberOptions(TypedDict, total=False):
+    """The options of a member of a batch: the fields of `Settings` that it can have, as keyword arguments."""
+
+    delay: Duration | None
+    run_at: datetime | None
+    priority: int | None
+    max_attempts: int | None
+    idempotency_key: str | None
+    idempotency_mode: Literal["strict", "first"] | None
+    unique: Unique | None
+    lane: str | None
+    cost: int | None
+    execution_timeout: Duration | None
+    ttl: Duration | None
+    tags: Sequence[str]
+    webhook: str | None
+
+
+class EnqueueOptions(MemberOptions, total=False):
+    """The fields of `Settings`, as keyword arguments."""
+
+    batch: str | None
+    after: Sequence[Run[Any] | str]
 
 
 class Run(Generic[Out]):
@@ -202,7 +230,7 @@ class Task(Generic[In, Out]):
         input: In,  # noqa: A002
         *,
         timeout: Duration = _ENQUEUE_SECONDS,
-        **settings: Any,
+        **settings: Unpack[EnqueueOptions],
     ) -> Run[Out]:
         """
         Returns when the task is stored. While the server cannot be reached it tries again, for as long as `timeout`
@@ -216,7 +244,7 @@ class Task(Generic[In, Out]):
         input: In,  # noqa: A002
         *,
         timeout: Duration = _ENQUEUE_SECONDS,
-        **settings: Any,
+        **settings: Unpack[EnqueueOptions],
     ) -> Run[Out]:
         work = self.create([(input, Settings(**settings))], timeout)
         return _single(self._app.engine().do_sync(work))
@@ -240,12 +268,29 @@ class Task(Generic[In, Out]):
         items = [self.item(each) for each in inputs]
         return _all(self._app.engine().do_sync(self.create(items, timeout)))
 
-    async def run(self, input: In, **settings: Any) -> Out:  # noqa: A002
-        """Enqueues the task and waits for its output."""
-        return await (await self.enqueue(input, **settings)).result()
+    async def run(
+        self,
+        input: In,  # noqa: A002
+        *,
+        timeout: Duration | None = None,
+        **settings: Unpack[EnqueueOptions],
+    ) -> Out:
+        """
+        Enqueues the task and waits for its output. `timeout` is for storing the task (default: 30 seconds) and then for
+        its result (default: no limit).
+        """
+        run = await self.enqueue(input, timeout=_ENQUEUE_SECONDS if timeout is None else timeout, **settings)
+        return await run.result(timeout)
 
-    def run_sync(self, input: In, **settings: Any) -> Out:  # noqa: A002
-        return self.enqueue_sync(input, **settings).result_sync()
+    def run_sync(
+        self,
+        input: In,  # noqa: A002
+        *,
+        timeout: Duration | None = None,
+        **settings: Unpack[EnqueueOptions],
+    ) -> Out:
+        run = self.enqueue_sync(input, timeout=_ENQUEUE_SECONDS if timeout is None else timeout, **settings)
+        return run.result_sync(timeout)
 
     def of(self, task_id: str) -> Run[Out]:
         """A task that was enqueued before, by its id."""
@@ -297,7 +342,7 @@ class Task(Generic[In, Out]):
             messages: list[producer.CreateTask | CodeqError] = []
             for value, settings in items:
                 try:
-                    message = self._message(value, settings)
+                    message = self.message(value, settings)
                     if trace is not None:
                         message.trace_parent, message.trace_state = trace
                     messages.append(message)
@@ -315,7 +360,8 @@ class Task(Generic[In, Out]):
             outcomes.append(outcome if isinstance(outcome, CodeqError) else self.of(outcome))
         return outcomes
 
-    def _message(self, value: In, settings: Settings) -> producer.CreateTask:
+    def message(self, value: In, settings: Settings) -> producer.CreateTask:
+        """A task as it is sent to the server."""
         priority = self._priority if settings.priority is None else settings.priority
         attempts = settings.max_attempts or self._max_attempts or 0
         message = producer.CreateTask(
@@ -336,7 +382,7 @@ class Task(Generic[In, Out]):
             after=[each if isinstance(each, str) else each.id for each in settings.after],
         )
         if settings.run_at is not None:
-            message.run_at.FromDatetime(settings.run_at)
+            message.run_at.FromDatetime(moment(settings.run_at, "run_at"))
         if (unique := settings.unique) is not None:
             message.unique_key, message.unique_while, message.unique_on = unique.key, unique.until, unique.on
             message.unique_for = _length(unique.hold, "hold")
@@ -349,7 +395,7 @@ def _ms(duration: Duration | None, what: str) -> int:
 
 
 def _length(duration: Duration | None, what: str) -> str:
-    return "" if duration is None else f"{_ms(duration, what)}ms"
+    return "" if duration is None else in_words(duration, what)
 
 
 def _seconds(duration: Duration | None, what: str) -> int:
@@ -412,6 +458,8 @@ class Codeq:
         Transports(self._urls, *self._options)
         self.tracing: Tracing = tracing or PassOn()
         self.tasks: dict[str, Task[Any, Any]] = {}
+        #: Tasks that the server creates again and again.
+        self.schedules = Schedules(self)
         self._link: _Link | None = None
 
     @overload

@@ -14,7 +14,9 @@ from .errors import CodeqError
 from .shapes import dump_input
 
 if TYPE_CHECKING:
-    from .app import Codeq, Run, Settings, Task
+    from typing_extensions import Unpack
+
+    from .app import Codeq, MemberOptions, Run, Settings, Task
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -44,11 +46,11 @@ class Batch:
     def __repr__(self) -> str:
         return f"Batch({self.id!r})"
 
-    async def add(self, task: Task[In, R], input: In, **settings: Any) -> Run[R]:  # noqa: A002
+    async def add(self, task: Task[In, R], input: In, **settings: Unpack[MemberOptions]) -> Run[R]:  # noqa: A002
         """Adds a task. Raises a `CodeqError` with the code `batch_sealed` when the batch takes no more members."""
         return await task.enqueue(input, batch=self.id, **settings)
 
-    def add_sync(self, task: Task[In, R], input: In, **settings: Any) -> Run[R]:  # noqa: A002
+    def add_sync(self, task: Task[In, R], input: In, **settings: Unpack[MemberOptions]) -> Run[R]:  # noqa: A002
         return task.enqueue_sync(input, batch=self.id, **settings)
 
     async def add_many(self, task: Task[In, R], inputs: Iterable[In | tuple[In, Settings]]) -> list[Run[R]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from .batch import Batch
@@ -23,6 +23,15 @@ class TraceContext(NamedTuple):
     traceparent: str
     tracestate: str = ""
 
+
+class Firing(NamedTuple):
+    """The schedule that created a task, and the instant that the task was created for: the same over all retries."""
+
+    schedule_id: str
+    scheduled_for: datetime
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 #: The trace of the task that the current handler works on.
 current_trace: ContextVar[TraceContext | None] = ContextVar("codeq_trace", default=None)
@@ -54,6 +63,12 @@ class Context:
         self.payload: bytes = task.payload
         self.trace: TraceContext | None = (
             TraceContext(task.trace_parent, task.trace_state) if task.trace_parent else None
+        )
+        #: Only for the tasks of a schedule.
+        self.schedule: Firing | None = (
+            Firing(task.schedule_id, _EPOCH + timedelta(milliseconds=task.scheduled_for_ms))
+            if task.schedule_id
+            else None
         )
         #: The batch that the task is a member or the callback of.
         self.batch: Batch | None = batch

@@ -1,10 +1,10 @@
-"""Lengths of time: seconds, a `timedelta`, or a text such as `"30s"`."""
+"""Lengths of time: seconds, a `timedelta`, or a text such as `"30s"`; and moments."""
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 #: Seconds, a `timedelta`, or a number with a unit: `"500ms"`, `"30s"`, `"5m"`, `"1.5h"`, `"7d"`.
 Duration = float | int | timedelta | str
@@ -38,3 +38,20 @@ def whole_ms(seconds: float) -> int:
 def whole_seconds(seconds: float) -> int:
     """For fields that count in seconds: never shorter than asked for."""
     return math.ceil(seconds)
+
+
+def in_words(duration: Duration, what: str) -> str:
+    """The length as the HTTP API takes it, and as a person would write it: 90s, 2m, 1h."""
+    ms = whole_ms(to_seconds(duration, what))
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(ms, round(_UNITS[unit] * 1000))
+        if rest == 0 and count > 0:
+            return f"{count}{unit}"
+    return f"{ms}ms"
+
+
+def moment(at: datetime, what: str) -> datetime:
+    """A moment means the same on each machine only with a time zone."""
+    if at.tzinfo is not None:
+        return at
+    raise ValueError(f"invalid {what} {at.isoformat()}: give it a time zone, such as datetime.now(timezone.utc)")

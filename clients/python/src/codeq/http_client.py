@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl as tls
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,7 @@ class HttpClient:
         except asyncio.TimeoutError:
             raise self._unreachable("it does not answer", ambiguous=True) from None
         except (OSError, EOFError, ValueError) as error:
-            raise self._unreachable(str(error) or type(error).__name__, ambiguous=True) from error
+            raise self._unreachable(_reason_of(error), ambiguous=True) from error
 
     def close(self) -> None:
         for _reader, writer in self._idle:
@@ -113,6 +114,14 @@ class HttpClient:
     def _unreachable(self, why: str, *, ambiguous: bool) -> CodeqError:
         text = f"cannot reach {self.host}:{self.port}: {why}"
         return CodeqError("unavailable", text, ambiguous=ambiguous)
+
+
+def _reason_of(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there; start a server with codeq dev, or set CODEQ_URL"
+    if isinstance(error, socket.gaierror):
+        return "the name cannot be resolved"
+    return str(error) or type(error).__name__
 
 
 async def _read_reply(reader: asyncio.StreamReader) -> Reply:

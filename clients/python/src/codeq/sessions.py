@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import grpc
 import grpc.aio
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from .errors import CodeqError
 from .http_client import HttpClient
@@ -335,9 +336,14 @@ def _task_of(task: dict[str, Any]) -> worker.Task:
         cost=task.get("cost", 0),
         batch_id=task.get("batchId", ""),
         is_batch_callback=task.get("isBatchCallback", False),
+        schedule_id=task.get("scheduleId", ""),
         **{f"batch_{how}": count for how, count in task.get("batchEnded", {}).items()},
     )
     message.created_at.FromJsonString(task["createdAt"])
+    if "scheduledFor" in task:
+        at = Timestamp()
+        at.FromJsonString(task["scheduledFor"])
+        message.scheduled_for_ms = at.ToMilliseconds()
     return message
 
 
@@ -431,16 +437,26 @@ class HttpProducerSession(HttpSession):
 
 
 def _creation_of(task: producer.CreateTask) -> bytes:
+    fields = template_of(task)
+    fields["idempotencyKey"] = task.idempotency_key
+    fields["delaySeconds"] = task.delay_ms / 1000
+    if task.HasField("run_at"):
+        fields["runAt"] = task.run_at.ToJsonString()
+    if task.batch_id:
+        fields["batchId"] = task.batch_id
+    if task.after:
+        fields["after"] = list(task.after)
+    return with_payload(fields, task.payload)
+
+
+def template_of(task: producer.CreateTask) -> dict[str, Any]:
+    """The fields that the tasks of a schedule have as well."""
     fields: dict[str, Any] = {
         "command": task.command,
         "priority": task.priority,
         "webhook": task.webhook,
         "maxAttempts": task.max_attempts,
-        "idempotencyKey": task.idempotency_key,
-        "delaySeconds": task.delay_ms / 1000,
     }
-    if task.HasField("run_at"):
-        fields["runAt"] = task.run_at.ToJsonString()
     if task.tags:
         fields["tags"] = list(task.tags)
     if task.timeout_seconds:
@@ -451,10 +467,6 @@ def _creation_of(task: producer.CreateTask) -> bytes:
         fields["lane"] = task.lane
     if task.cost:
         fields["cost"] = task.cost
-    if task.batch_id:
-        fields["batchId"] = task.batch_id
-    if task.after:
-        fields["after"] = list(task.after)
     if task.unique_key:
         fields["unique"] = {
             "key": task.unique_key,
@@ -463,7 +475,12 @@ def _creation_of(task: producer.CreateTask) -> bytes:
             "for": task.unique_for,
             "maxWait": task.unique_max_wait,
         }
-    return json.dumps(fields).encode()[:-1] + b',"payload":' + task.payload + b"}"
+    return fields
+
+
+def with_payload(fields: dict[str, Any], payload: bytes) -> bytes:
+    """The JSON text with the payload as it was written."""
+    return json.dumps(fields).encode()[:-1] + b',"payload":' + payload + b"}"
 
 
 class Transports:
@@ -524,7 +541,7 @@ class Transports:
 
     async def ask(self, method: str, path: str, *, token: str, body: Any = None) -> Any:
         """A request that has no stream; the next server is asked when one cannot be reached."""
-        data = None if body is None else json.dumps(body).encode()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         for remaining in reversed(range(len(self.servers))):
             server = self.api
             try:

@@ -14,6 +14,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,20 +124,15 @@ class Worker:
         worker.
         """
         await self.start()
-        loop, over = asyncio.get_running_loop(), self._over
+        over = self._over
         assert over is not None
-        signals: list[signal.Signals] = []
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, self._stop_soon)
-                signals.append(number)
+        restore = self._on_signals() if threading.current_thread() is threading.main_thread() else _nothing
         try:
             await over.wait()
             if self._closing is not None:
                 await self._closing
         finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
+            restore()
             self._shut_pool()
         if self._problem is not None:
             raise self._problem
@@ -174,6 +170,20 @@ class Worker:
         link = self._app.link()
         self._core = WorkerCore(link.transports, self._app.token, self.name, leases, self._concurrency, events)
         self._core.begin()
+
+    def _on_signals(self) -> Callable[[], object]:
+        """Closes the worker at SIGINT and SIGTERM. Returns what ends that."""
+        loop = asyncio.get_running_loop()
+        ending = ExitStack()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(number, self._stop_soon)
+                ending.callback(loop.remove_signal_handler, number)
+            except NotImplementedError:
+                # A loop of Windows.
+                before = signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._stop_soon))
+                ending.callback(signal.signal, number, before)
+        return ending.close
 
     def _stop_soon(self) -> None:
         if self._closing is None:
