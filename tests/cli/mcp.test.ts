@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { bareEnvironment, type CliServer, cliMain, setup } from "./setup.ts";
+import { bareEnvironment, type CliServer, cliMain, jsonLines, setup } from "./setup.ts";
 
 interface Answer {
   readonly error?: unknown;
@@ -162,4 +162,37 @@ test("an agent may do what its token allows", async (t) => {
   const refused = await call("list_queues");
   assert.equal(refused.code, "invalid_token");
   assert.match(String(refused.error), /token/);
+});
+
+test("the key of an agent limits its tools, and the audit trail names the key", async (t) => {
+  const world = await setup(t);
+  const cli = world.world();
+  const keyOf = async (name: string, ...flags: string[]) => {
+    const { output } = await cli.run("key", "create", name, ...flags, "--json");
+    return JSON.parse(output) as { readonly id: string; readonly token: string };
+  };
+  const workers = ["--scopes", "claim,heartbeat,nack,abandon,result", "--events", "summarise"];
+  const worker = await agent(t, world, "--token", (await keyOf("summariser", ...workers)).token);
+  await cli.run("enqueue", "summarise", '{"page":7}', "--max-attempts", "1");
+  const { id, leaseToken } = await worker.call("claim_task", { commands: ["summarise"] });
+  const other = await worker.call("claim_task", { commands: ["mail"] });
+  assert.equal(other.code, "event_type_not_allowed");
+  const made = await worker.call("enqueue_task", { command: "summarise", payload: {} });
+  assert.equal(made.code, "missing_scope");
+  await worker.call("fail_task", { id, leaseToken, reason: "no such page" });
+  assert.equal((await worker.call("list_queues")).code, "admin_only");
+  const key = await keyOf("doctor", "--role", "admin");
+  const doctor = await agent(t, world, "--token", key.token);
+  const filter = { all: true };
+  const { confirm } = await doctor.call("replay_dead_letters", filter);
+  await doctor.call("replay_dead_letters", { ...filter, confirm });
+  const records = jsonLines((await cli.run("audit", "--json")).output);
+  const replays = records.filter(({ action }) => action === "replay_dead_letters");
+  assert.deepEqual(
+    replays.map(({ apiKeyId, detail }) => [apiKeyId, detail]),
+    [
+      [key.id, "1 of 1 tasks"],
+      [key.id, "0 of 1 tasks"],
+    ],
+  );
 });

@@ -49,7 +49,9 @@ export const startCommands: readonly CommandRow[] = [
       "the server by so many milliseconds, and is answered when everything that became due has happened. The server ends",
       "with its input. Settings come from environment variables; webhooks are not sent.",
     ],
-    examples: [{ line: "test-server", about: "for client libraries; the one for Python uses it" }],
+    examples: [
+      { line: "test-server", about: "for tests; the fixtures of the Python and Go clients run it" },
+    ],
     run: async (call) => (await import("../commands/server/test-server.ts")).run(call),
   },
   {

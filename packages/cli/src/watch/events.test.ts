@@ -35,6 +35,7 @@ test("a line says when, what, which one, what happened, and what more there is t
       "failed  dead letter, attempt 3, by w, broken",
     ],
     [{ event: "lease_expired", delaySeconds: 0, workerId: "w" }, "lease expired  by w"],
+    [{ event: "completed", workerId: "~slot%201@shop@acme" }, "completed  by slot 1"],
   ];
   for (const [fields, expected] of cases) {
     assert.equal(eventLine(event(fields), style), `10:11:12  Resize  4a915603  ${expected}`);

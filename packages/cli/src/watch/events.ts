@@ -129,10 +129,16 @@ function partsOfTask({
     isNew && priority > 0 ? `priority ${priority}` : "",
     how === undefined ? "" : printable(how).replaceAll("_", " "),
     !isNew && attempt > 1 ? `attempt ${attempt}` : "",
-    workerId === undefined ? "" : `by ${printable(workerId)}`,
+    workerId === undefined ? "" : `by ${printable(nameOf(workerId))}`,
     delaySeconds === undefined || delaySeconds === 0 ? "" : `due in ${delaySeconds} s`,
     uniqueKey === undefined ? "" : `${waitsForKey ? "waits for " : ""}key ${printable(uniqueKey)}`,
   ];
+}
+
+/** Workers that have a name are `~name@subject` to the server; the name is enough for a line. */
+function nameOf(workerId: string): string {
+  const [, name] = /^~([^@]+)@/.exec(workerId) ?? [];
+  return name === undefined ? workerId : decodeURIComponent(name);
 }
 
 function partsOfSchedule({ count: instants, by }: ScheduleEvent): string[] {
