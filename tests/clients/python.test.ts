@@ -1,12 +1,12 @@
 /** The Python client: format, lint, types and tests. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { errors } from "@codeq/protocol";
-import { root } from "../e2e/server-process.ts";
+import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { pythonClientSources, pythonClientTools } from "./python-tools.ts";
 
 const run = promisify(execFile);
@@ -51,6 +51,19 @@ test("Python: the client knows which errors of the server pass", () => {
   const known = [...fromServer.matchAll(/"(\w+)"/g)].map(([, code]) => code);
   const retryable = Object.entries(errors).filter(([, row]) => row.retryable);
   assert.deepEqual(known, retryable.map(([code]) => code).sort());
+});
+
+test("Python: the programs of the guide pass a strict type checker", { skip }, async (t) => {
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  const page = readFileSync(join(root, "docs/guide/python.md"), "utf8");
+  const files = [...page.matchAll(/```python\n# (\w+\.py)\n.*?```/gs)].map(([block, name = ""]) => {
+    const file = join(directory.path, name);
+    writeFileSync(file, block.split("\n").slice(1, -1).join("\n"));
+    return file;
+  });
+  assert.ok(files.length >= 5);
+  await python("-m", "mypy", "--cache-dir=/dev/null", "--strict", ...files);
 });
 
 test("Python: the tests of the client pass", { skip }, async (t) => {
