@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import pydantic
 import pytest
 
-from codeq import Codeq, CodeqError, Context, Permanent, RateLimited, RetryIn, Settings
+from codeq import Codeq, CodeqError, Context, Permanent, RateLimited, RetryIn, Settings, Unique
 from codeq.app import EnqueueOptions
 from codeq.durations import in_words, to_seconds
 from codeq.shapes import Shape, dump_input, dump_output, load_output
@@ -164,6 +164,27 @@ def test_a_moment_needs_a_time_zone() -> None:
         task.message("Ada", Settings(run_at=noon.replace(tzinfo=None)))
     with pytest.raises(ValueError, match="invalid start 2030-01-01T12:00:00: give it a time zone"):
         Codeq().schedules.put_sync("s", task, "Ada", every="1h", start=noon.replace(tzinfo=None))
+
+
+def test_a_task_takes_its_lane_its_cost_and_its_key_from_the_input() -> None:
+    app = Codeq()
+
+    @app.task(
+        lane=lambda point: f"row {point.y}", cost=lambda point: point.x, unique=lambda point: Unique(str(point.x))
+    )
+    async def draw(point: Point) -> None: ...
+
+    @app.task(lane="all", cost=3, unique=Unique("one", on="latest"))
+    async def tidy() -> None: ...
+
+    given = draw.message(Point(7, 2), Settings())
+    assert (given.lane, given.cost, given.unique_key) == ("row 2", 7, "7")
+    other = draw.message(Point(7, 2), Settings(lane="other", cost=1, unique=Unique("other")))
+    assert (other.lane, other.cost, other.unique_key) == ("other", 1, "other")
+    fixed = tidy.message(None, Settings())
+    assert (fixed.lane, fixed.cost, fixed.unique_key, fixed.unique_on) == ("all", 3, "one", "latest")
+    plain = app.define("plain", str, str).message("", Settings())
+    assert (plain.lane, plain.cost, plain.unique_key) == ("", 0, "")
 
 
 def test_options_that_do_not_exist_are_refused_by_type_checkers_and_when_the_program_runs() -> None:

@@ -32,6 +32,9 @@ R = TypeVar("R")
 
 Token = str | Callable[[], str] | Callable[[], Awaitable[str]]
 RetryDelay = Duration | Callable[[int, BaseException], Duration]
+#: A value for all tasks, or a function that gets the input.
+Lane = str | Callable[[Any], str]
+Cost = int | Callable[[Any], int]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _ENQUEUE_SECONDS = 30.0
@@ -92,6 +95,10 @@ class Settings:
     batch: str | None = None
     #: Tasks that have to succeed before a worker can claim this one.
     after: Sequence[Run[Any] | str] = ()
+
+
+#: A key for all tasks, or a function that gets the input.
+UniqueOf = Unique | Callable[[Any], Unique]
 
 
 class MemberOptions(TypedDict, total=False):
@@ -200,6 +207,9 @@ class Task(Generic[In, Out]):
         max_attempts: int | None = None,
         retry_delay: RetryDelay | None = None,
         priority: int = 0,
+        unique: UniqueOf | None = None,
+        lane: Lane | None = None,
+        cost: Cost | None = None,
     ) -> None:
         if not _NAME.fullmatch(name):
             rule = "a letter or digit, then up to 127 of letters, digits and _ . : -"
@@ -218,6 +228,9 @@ class Task(Generic[In, Out]):
         self._max_attempts = max_attempts
         self._retry_delay = retry_delay
         self._priority = priority
+        self._unique = unique
+        self._lane = lane
+        self._cost = cost
 
     def __call__(self, *args: Any) -> Any:
         """Calls the handler itself, without a server: for tests."""
@@ -373,8 +386,8 @@ class Task(Generic[In, Out]):
             webhook=settings.webhook or "",
             tags=settings.tags,
             idempotency_mode=settings.idempotency_mode or "",
-            lane=settings.lane or "",
-            cost=settings.cost or 0,
+            lane=(_of(self._lane, value) if settings.lane is None else settings.lane) or "",
+            cost=(_of(self._cost, value) if settings.cost is None else settings.cost) or 0,
             delay_ms=_ms(settings.delay, "delay"),
             timeout_seconds=_seconds(settings.execution_timeout, "execution_timeout"),
             ttl_seconds=_seconds(settings.ttl, "ttl"),
@@ -383,11 +396,16 @@ class Task(Generic[In, Out]):
         )
         if settings.run_at is not None:
             message.run_at.FromDatetime(moment(settings.run_at, "run_at"))
-        if (unique := settings.unique) is not None:
+        unique = _of(self._unique, value) if settings.unique is None else settings.unique
+        if unique is not None:
             message.unique_key, message.unique_while, message.unique_on = unique.key, unique.until, unique.on
             message.unique_for = _length(unique.hold, "hold")
             message.unique_max_wait = _length(unique.max_wait, "max_wait")
         return message
+
+
+def _of(option: Any, value: Any) -> Any:
+    return option(value) if callable(option) else option
 
 
 def _ms(duration: Duration | None, what: str) -> int:
@@ -486,6 +504,9 @@ class Codeq:
         max_attempts: int | None = None,
         retry_delay: RetryDelay | None = None,
         priority: int = 0,
+        unique: UniqueOf | None = None,
+        lane: Lane | None = None,
+        cost: Cost | None = None,
     ) -> TaskDecorator: ...
     def task(
         self,
@@ -498,6 +519,9 @@ class Codeq:
         max_attempts: int | None = None,
         retry_delay: RetryDelay | None = None,
         priority: int = 0,
+        unique: UniqueOf | None = None,
+        lane: Lane | None = None,
+        cost: Cost | None = None,
     ) -> Task[Any, Any] | TaskDecorator:
         """
         Makes a task of a function of one input, and a `Context` if it wants one. Annotations say what the input and the
@@ -510,6 +534,9 @@ class Codeq:
             "max_attempts": max_attempts,
             "retry_delay": retry_delay,
             "priority": priority,
+            "unique": unique,
+            "lane": lane,
+            "cost": cost,
         }
         if handler is not None:
             return self._add(handler, options)
