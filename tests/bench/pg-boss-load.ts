@@ -1,10 +1,10 @@
 /** pg-boss with a real Postgres: full cycles of jobs that have groups, and of jobs that have none. */
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { npmPackages } from "../npm-packages.ts";
+import { fromNpm } from "../client/runtimes.ts";
 import { SetupError } from "./programs.ts";
 
-const version = "12.38.0";
+const version = "12.33.0";
 /** Jobs in one statement: one by one, the round trips would be all that is measured. */
 const batchSize = 64;
 const loops = 4;
@@ -30,12 +30,9 @@ interface PgBoss {
 }
 
 export async function openPgBoss(connectionString: string): Promise<PgBoss> {
-  const got = npmPackages({
-    name: `pg-boss-${version}`,
-    dependencies: { "pg-boss": version },
-  });
+  const got = fromNpm("pg-boss", version);
   if ("missing" in got) throw new SetupError(got.missing);
-  const path = join(got.path, "node_modules/pg-boss/dist/index.js");
+  const path = join(got.path, "pg-boss/dist/index.js");
   const { PgBoss } = await import(pathToFileURL(path).href);
   const boss: PgBoss = new PgBoss({ connectionString, supervise: false, schedule: false });
   boss.on("error", (error) => console.error(error));

@@ -3,11 +3,11 @@
  * only its migrations need a program from elsewhere, which is replaced by one that does nothing.
  */
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { PrismaTransaction } from "../../packages/outbox/src/adapters/prisma.ts";
-import { npmPackages } from "../npm-packages.ts";
+import { toolCache } from "../tool-cache.ts";
 
 const version = "7.10.1";
 const dependencies = {
@@ -27,17 +27,36 @@ model Order {
   @@map("orders")
 }
 `;
+const kept = join(toolCache, `prisma-${version}`);
+
 /** The folder with the packages, or why there is none. */
 export function prismaPackages(): { readonly path: string } | { readonly missing: string } {
-  return npmPackages({ name: `prisma-${version}`, dependencies, prepare: generate });
+  if (!existsSync(kept)) install();
+  return existsSync(kept) ? { path: kept } : { missing: "npm does not get prisma" };
 }
 
-function generate(cwd: string): boolean {
-  writeFileSync(join(cwd, "schema.prisma"), schema);
-  const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: "/bin/true", CHECKPOINT_DISABLE: "1" };
-  const prisma = join(cwd, "node_modules/prisma/build/index.js");
-  const args = [prisma, "generate", "--schema", "schema.prisma"];
-  return spawnSync(process.execPath, args, { cwd, env, stdio: "ignore" }).status === 0;
+function install(): void {
+  mkdirSync(toolCache, { recursive: true });
+  const cwd = mkdtempSync(join(toolCache, "prisma-"));
+  try {
+    const manifest = { name: "prisma-of-tests", private: true, dependencies };
+    writeFileSync(join(cwd, "package.json"), JSON.stringify(manifest));
+    writeFileSync(join(cwd, "schema.prisma"), schema);
+    const words = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"];
+    if (spawnSync("npm", words, { cwd, stdio: "ignore" }).status !== 0) return;
+    const env = {
+      ...process.env,
+      PRISMA_SCHEMA_ENGINE_BINARY: "/bin/true",
+      CHECKPOINT_DISABLE: "1",
+    };
+    const prisma = join(cwd, "node_modules/prisma/build/index.js");
+    const args = [prisma, "generate", "--schema", "schema.prisma"];
+    if (spawnSync(process.execPath, args, { cwd, env, stdio: "ignore" }).status !== 0) return;
+    // At once, because several tests may do it at the same time.
+    if (!existsSync(kept)) renameSync(cwd, kept);
+  } finally {
+    rmSync(cwd, { recursive: true, force: true });
+  }
 }
 
 interface PrismaClient {
@@ -46,10 +65,8 @@ interface PrismaClient {
 }
 
 export async function openPrisma(connectionString: string): Promise<PrismaClient> {
-  const got = prismaPackages();
-  if ("missing" in got) throw new Error(got.missing);
   const load = (path: string) =>
-    import(pathToFileURL(join(got.path, "node_modules", path)).href).then(
+    import(pathToFileURL(join(kept, "node_modules", path)).href).then(
       (module) => module.default ?? module,
     );
   const { PrismaClient } = await load(".prisma/client/index.js");
