@@ -4,6 +4,7 @@
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 
 export interface Reply {
   readonly status: number;
@@ -31,9 +32,11 @@ export class HttpConnection {
     socket.on("close", () => this.#reject?.(new Error("the server closed the connection")));
   }
 
-  static async open(port: number): Promise<HttpConnection> {
-    const socket = connect(port, "127.0.0.1");
-    await once(socket, "connect");
+  /** `ca` is PEM, for a server with TLS. */
+  static async open(port: number, ca?: string): Promise<HttpConnection> {
+    const at = { port, host: "127.0.0.1" };
+    const socket = ca === undefined ? connect(at) : connectTls({ ...at, ca });
+    await once(socket, ca === undefined ? "connect" : "secureConnect");
     return new HttpConnection(socket, port);
   }
 

@@ -23,10 +23,7 @@ function setup(t: TestContext): World {
   files.writeServer(files.issue("first"));
   const options = {
     dataDir: join(files.directory, "data"),
-    env: {
-      CODEQ_TLS_CERT_FILE: files.settings.tlsCertFile,
-      CODEQ_TLS_KEY_FILE: files.settings.tlsKeyFile,
-    },
+    env: files.env,
   };
   return { files, options };
 }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { platform } from "node:os";
 import { type TestContext, test } from "node:test";
+import { TlsWorld } from "../../packages/server/test/tls-files.ts";
 import { attackCalled } from "../connections/hostile/attacks.ts";
 import { Crowd } from "../connections/hostile/crowd.ts";
 import { HealthyClient } from "../connections/hostile/healthy-client.ts";
@@ -49,18 +50,39 @@ const attacksOn = {
     ["grpc-compressed", 2],
     ["grpc-header-bomb", 4],
     ["grpc-endless-headers", 10],
+    ["grpc-unread-pages", 500],
+    ["grpc-unread-over-http1", 500],
+    ["grpc-half-headers-over-http1", 500],
   ],
 } as const;
 
+/** A connection with TLS takes four times as much, and what is sent is encrypted for each client. */
+const attacksWithTls = {
+  http: [
+    ["tls-half-hellos", 1500],
+    ["half-headers", 1500],
+    ["unread-pages", 500],
+  ],
+  gRPC: [["grpc-unfinished-frames", 1500]],
+} as const;
+
+// Only Linux tells how much memory is a process's own.
+const skip = platform() !== "linux";
 for (const [transport, attacks] of Object.entries(attacksOn)) {
-  // Only Linux tells how much memory is a process's own.
-  const skip = platform() !== "linux";
   test(`attacks over ${transport} leave memory bounded`, { skip }, (t) => measure(t, attacks));
+}
+for (const [transport, attacks] of Object.entries(attacksWithTls)) {
+  test(`attacks over ${transport} with TLS leave memory bounded`, { skip }, (t) => {
+    const files = new TlsWorld(t);
+    files.writeServer(files.issue("server"));
+    return measure(t, attacks, files);
+  });
 }
 
 async function measure(
   t: TestContext,
   attacks: readonly (readonly [string, number])[],
+  files?: TlsWorld,
 ): Promise<void> {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
@@ -72,12 +94,13 @@ async function measure(
       CODEQ_MEMORY_BYTES: String(512 * mebibyte),
       // What Node chooses in a container with this limit.
       NODE_OPTIONS: "--max-old-space-size=256",
+      ...files?.env,
     },
   });
   t.after(() => server.kill());
   const listening = await server.anyLine((line) => line.includes('"listening"'));
   const { workerStreamPort: grpc } = JSON.parse(listening) as { workerStreamPort: number };
-  const target = { http: server.port, grpc, token };
+  const target = { http: server.port, grpc, token, ca: files?.ca.cert };
   const client = await HealthyClient.open(target);
   t.after(() => client.close());
   await client.work({ rounds: 20 });
@@ -85,7 +108,8 @@ async function measure(
   for (const [name, size] of attacks) {
     const attack = attackCalled(name);
     const play = attack.play(token);
-    const crowd = new Crowd({ port: target[attack.port], size, play, reopens: true });
+    const isSecure = files !== undefined && attack.isBelowTls !== true;
+    const crowd = new Crowd({ port: target[attack.port], size, play, isSecure, reopens: true });
     await crowd.start();
     await client.work({ rounds: 5 });
     const grown = residentBytes(server.pid) - before;

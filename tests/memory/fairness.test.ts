@@ -115,6 +115,7 @@ async function measure(t: TestContext): Promise<void> {
     "grpc-wrong-hellos",
     "grpc-unknown-methods",
     "grpc-reflection",
+    "grpc-chunks-over-http1",
   ]) {
     const task: AttackerTask = { attack: name, port: target[attackCalled(name).port], token };
     const waits = await during(task, () => waitsOf(client, server.pid));

@@ -2,7 +2,6 @@
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { makeCertificate, type TestCertificate } from "@codeq/simulated";
 import type { TlsSettings } from "../src/edge/tls/certificates.ts";
@@ -15,7 +14,7 @@ export class TlsWorld {
   readonly ca: TestCertificate = this.authority("ca");
   readonly settings: TlsSettings;
 
-  constructor(t: TestContext) {
+  constructor(t: { after(run: () => void): void }) {
     this.directory = mkdtempSync(join(tmpdir(), "codeq-tls-"));
     t.after(() => rmSync(this.directory, { recursive: true, force: true }));
     this.settings = {
@@ -24,7 +23,14 @@ export class TlsWorld {
       tlsClientCaFile: "",
       tlsClientAuth: "required",
       headersTimeoutSeconds: 10,
+      memoryBytes: 0,
     };
+  }
+
+  /** The settings of a server as a process. */
+  get env(): Record<string, string> {
+    const { tlsCertFile, tlsKeyFile } = this.settings;
+    return { CODEQ_TLS_CERT_FILE: tlsCertFile, CODEQ_TLS_KEY_FILE: tlsKeyFile };
   }
 
   path(name: string): string {

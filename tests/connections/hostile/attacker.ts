@@ -11,6 +11,7 @@ export interface AttackerTask {
   readonly attack: string;
   readonly port: number;
   readonly token: string;
+  readonly isSecure?: boolean;
   /** Undefined for the number of the attack. */
   readonly connections?: number;
 }
@@ -25,12 +26,13 @@ export type AttackerMessage =
     };
 
 const task = JSON.parse(process.argv[2] ?? "{}") as AttackerTask;
-const { port, token } = task;
+const { port, token, isSecure = false } = task;
 const attack = attackCalled(task.attack);
 const crowd = new Crowd({
   port,
   size: task.connections ?? attack.connections,
   play: attack.play(token),
+  isSecure: isSecure && attack.isBelowTls !== true,
   reopens: true,
 });
 const tell = (message: AttackerMessage): void => void process.send?.(message);

@@ -1,8 +1,9 @@
 import type { Attack } from "./attack.ts";
 import { grpcAttacks } from "./grpc-attacks.ts";
 import { httpAttacks } from "./http-attacks.ts";
+import { tlsAttacks } from "./tls-attacks.ts";
 
-export const attacks: readonly Attack[] = [...httpAttacks, ...grpcAttacks];
+export const attacks: readonly Attack[] = [...httpAttacks, ...grpcAttacks, ...tlsAttacks];
 
 export function attackCalled(name: string): Attack {
   const found = attacks.find((attack) => attack.name === name);

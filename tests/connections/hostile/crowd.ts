@@ -3,6 +3,7 @@
  * attacker would be. Counts what the server says and how long it lets them live.
  */
 import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 
 /** What one connection does from its beginning; `every` repeats until the connection is closed. */
 export type Play = (socket: Socket, every: (ms: number, run: () => void) => void) => void;
@@ -11,6 +12,7 @@ export interface CrowdOptions {
   readonly port: number;
   readonly size: number;
   readonly play: Play;
+  readonly isSecure?: boolean;
   /** Whether a connection that was closed is opened again. */
   readonly reopens: boolean;
 }
@@ -80,8 +82,11 @@ export class Crowd {
 
   /** Resolves when it is connected, or was refused. */
   #open(): Promise<void> {
-    const { port, play } = this.#options;
-    const socket = connect({ port, host: "127.0.0.1", noDelay: true });
+    const { port, play, isSecure = false } = this.#options;
+    const at = { port, host: "127.0.0.1" };
+    const socket = isSecure
+      ? connectTls({ ...at, rejectUnauthorized: false, ALPNProtocols: ["h2", "http/1.1"] })
+      : connect({ ...at, noDelay: true });
     this.#sockets.add(socket);
     const timers: NodeJS.Timeout[] = [];
     let openedMs = performance.now();
@@ -96,7 +101,7 @@ export class Crowd {
     });
     return new Promise((resolve) => {
       socket.once("close", () => resolve());
-      socket.once("connect", () => {
+      socket.once(isSecure ? "secureConnect" : "connect", () => {
         this.#opened += 1;
         openedMs = performance.now();
         play(socket, (ms, run) => timers.push(setInterval(run, ms)));

@@ -14,7 +14,9 @@ import {
   frameTypes,
   greeting,
   header,
+  headersOf,
   keptHeader,
+  padded,
 } from "./http2-frames.ts";
 
 const dribbleMs = 500;
@@ -69,6 +71,12 @@ export function headerBomb(stream: number): Buffer {
   const body = Buffer.concat([callHeaders(workerPath), bomb, Buffer.alloc(12_000, keptHeader)]);
   return frame("headers", { flags: endHeaders, stream, body });
 }
+
+/** SETTINGS_INITIAL_WINDOW_SIZE: 0. */
+const noWindow = Buffer.from([0, 4, 0, 0, 0, 0]);
+const hundredHeaders = Object.fromEntries(
+  Array.from({ length: 100 }, (_, n) => [`x-${n}`, "x".repeat(100)]),
+);
 
 const callFields = { ":method": "POST", "content-type": "application/grpc", te: "trailers" };
 
@@ -336,6 +344,16 @@ export const grpcAttacks: readonly Attack[] = [
       ],
       ["grpc-priorities", "priorities", frame("priority", { stream: 3, body: Buffer.alloc(5) })],
       ["grpc-empty-data", "empty DATA on a call without a Hello", frame("data", { stream: 1 })],
+      [
+        "grpc-padding",
+        "DATA of nothing but padding on a call without a Hello",
+        frame("data", { flags: padded, stream: 1, body: Buffer.alloc(256, 255).fill(0, 1) }),
+      ],
+      [
+        "grpc-unknown-frames",
+        "frames of an unknown type",
+        frame("unknown", { body: Buffer.alloc(100) }),
+      ],
     ] as const
   ).map(
     ([name, what, each]): Attack => ({
@@ -351,6 +369,41 @@ export const grpcAttacks: readonly Attack[] = [
       },
     }),
   ),
+  {
+    name: "grpc-server-resets",
+    about:
+      "calls that the server has to reset, because their window grows by nothing, as fast as they are taken",
+    port: "grpc",
+    connections: 16,
+    play: () => (socket) => {
+      greet(socket);
+      let stream = 1;
+      flood(socket, () => {
+        const pieces: Buffer[] = [];
+        for (let count = 0; count < 200 && stream < streamIdMax; count += 1) {
+          pieces.push(open(stream, workerPath));
+          pieces.push(frame("windowUpdate", { stream, body: Buffer.alloc(4) }));
+          stream += 2;
+        }
+        return Buffer.concat(pieces);
+      });
+    },
+  },
+  {
+    name: "grpc-unread-pages",
+    about:
+      "16 requests for the metrics without gRPC, with 100 headers each and without a window for the answers",
+    port: "grpc",
+    connections: 1000,
+    play: () => (socket) => {
+      greet(socket);
+      socket.write(frame("settings", { body: noWindow }));
+      for (let stream = 1; stream < 32; stream += 2) {
+        const body = headersOf({ ":method": "GET", ":path": "/metrics", ...hundredHeaders });
+        socket.write(frame("headers", { flags: endHeaders | endStream, stream, body }));
+      }
+    },
+  },
   {
     name: "grpc-unfinished-frames",
     about: "16 KiB of a frame without its last byte",
@@ -369,11 +422,8 @@ export const grpcAttacks: readonly Attack[] = [
     connections: 1000,
     play: () => (socket) => {
       greet(socket);
-      const many = Object.fromEntries(
-        Array.from({ length: 100 }, (_, n) => [`x-${n}`, "x".repeat(100)]),
-      );
       for (let stream = 1; stream < 32; stream += 2) {
-        socket.write(open(stream, workerPath, many));
+        socket.write(open(stream, workerPath, hundredHeaders));
       }
     },
   },
@@ -385,6 +435,35 @@ export const grpcAttacks: readonly Attack[] = [
     play: () => (socket) => {
       const requests = Buffer.from("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000));
       flood(socket, () => requests);
+    },
+  },
+  {
+    name: "grpc-unread-over-http1",
+    about: "an HTTP/1 request for the metrics to the stream port, without reading the answer",
+    port: "grpc",
+    connections: 1000,
+    play: () => (socket) => {
+      setImmediate(() => socket.pause());
+      socket.write("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    },
+  },
+  {
+    name: "grpc-half-headers-over-http1",
+    about: "HTTP/1 headers of 15 KiB without an end to the stream port",
+    port: "grpc",
+    connections: 1000,
+    play: () => (socket) =>
+      void socket.write(`GET /metrics HTTP/1.1\r\nHost: a\r\nX-Long: ${"x".repeat(15_000)}`),
+  },
+  {
+    name: "grpc-chunks-over-http1",
+    about: "an HTTP/1 body in chunks of one byte to the stream port, as fast as they are taken",
+    port: "grpc",
+    connections: 8,
+    play: () => (socket) => {
+      socket.write("POST /metrics HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+      const chunks = Buffer.from("1\r\n \r\n".repeat(10_000));
+      flood(socket, () => chunks);
     },
   },
   {

@@ -59,7 +59,12 @@ test("grpc-slow-hello: a call without a Hello ends after ten seconds", async (t)
   await world.healthy();
 });
 
-for (const name of ["grpc-endless-headers", "grpc-rapid-reset", "grpc-pings"]) {
+for (const name of [
+  "grpc-endless-headers",
+  "grpc-rapid-reset",
+  "grpc-server-resets",
+  "grpc-pings",
+]) {
   test(`${name}: the connections are closed at once`, async (t) => {
     const world = await setup(t);
     const crowd = await world.attack(name, 4);
@@ -156,17 +161,28 @@ test("grpc-wrong-hellos: the log does not grow with each connection that is clos
   assert.equal(warnings.length, 1, warnings.join("\n"));
 });
 
-for (const name of ["grpc-over-http1", "grpc-strange-expectations"]) {
+for (const [name, expected] of [
+  ["grpc-over-http1", "HTTP/1.1 200"],
+  ["grpc-strange-expectations", "HTTP/1.1 200"],
+  ["grpc-chunks-over-http1", "HTTP/1.1 421"],
+] as const) {
   test(`${name}: one request is answered, and the connections are closed`, async (t) => {
     // Its time stands still, so nothing is closed because it takes too long.
     const world = await setup(t, {}, new SimClock());
     const crowd = await world.attack(name, 4);
     await crowd.untilClosed(4);
-    for (const [answer] of crowd.report.answers) assert.equal(answer, "HTTP/1.1 200");
+    for (const [answer] of crowd.report.answers) assert.equal(answer, expected);
   });
 }
 
-for (const name of ["grpc-settings", "grpc-windows", "grpc-priorities", "grpc-empty-data"]) {
+for (const name of [
+  "grpc-settings",
+  "grpc-windows",
+  "grpc-priorities",
+  "grpc-empty-data",
+  "grpc-padding",
+  "grpc-unknown-frames",
+]) {
   test(`${name}: connections that send nothing but control frames are closed`, async (t) => {
     const world = await setup(t);
     const crowd = await world.attack(name, 2);

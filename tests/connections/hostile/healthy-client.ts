@@ -3,6 +3,7 @@
  * connection that is kept, a page is read over a new connection, and a task is created on a stream.
  * One thing at a time, with a rest in between, so that what is measured is the wait.
  */
+import { credentials } from "@grpc/grpc-js";
 import { HttpConnection } from "../../bench/http-connection.ts";
 import { Call } from "../../grpc/call.ts";
 import { producerStream } from "../../grpc/messages.ts";
@@ -11,6 +12,8 @@ export interface HealthyTarget {
   readonly http: number;
   readonly grpc: number;
   readonly token: string;
+  /** PEM, of the CA of a server with TLS. */
+  readonly ca?: string | undefined;
 }
 
 export type Probe = "cycle" | "connect" | "stream";
@@ -36,8 +39,10 @@ export class HealthyClient {
   }
 
   static async open(target: HealthyTarget): Promise<HealthyClient> {
-    const kept = await HttpConnection.open(target.http);
-    const stream = new Call(producerStream, `127.0.0.1:${target.grpc}`);
+    const { http, grpc, ca } = target;
+    const kept = await HttpConnection.open(http, ca);
+    const security = ca === undefined ? undefined : credentials.createSsl(Buffer.from(ca));
+    const stream = new Call(producerStream, `127.0.0.1:${grpc}`, security);
     const { helloAck } = await stream.ask({ hello: { token: target.token } });
     if (helloAck === undefined) throw new Error("the Hello was refused");
     return new HealthyClient(target, kept, stream);
@@ -76,10 +81,14 @@ export class HealthyClient {
     this.#stream.close();
   }
 
+  #connect(): Promise<HttpConnection> {
+    return HttpConnection.open(this.#target.http, this.#target.ca);
+  }
+
   readonly #probes: Readonly<Record<Probe, () => Promise<void>>> = {
     cycle: async () => {
       // A server may close a connection that is idle; every client opens another one then.
-      if (!this.#kept.isOpen) this.#kept = await HttpConnection.open(this.#target.http);
+      if (!this.#kept.isOpen) this.#kept = await this.#connect();
       const kept = this.#kept;
       const created = await kept.post(base, '{"command":"healthy","payload":{"n":1}}');
       expect(created.status, 202, created.body);
@@ -90,7 +99,7 @@ export class HealthyClient {
       expect(done.status, 200, done.body);
     },
     connect: async () => {
-      const fresh = await HttpConnection.open(this.#target.http);
+      const fresh = await this.#connect();
       const answer = await fresh.post(`${base}/claim`, '{"commands":["nothing"]}');
       fresh.close();
       expect(answer.status, 204, answer.body);

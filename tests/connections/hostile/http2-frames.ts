@@ -8,10 +8,12 @@ export const frameTypes = {
   ping: 6,
   windowUpdate: 8,
   continuation: 9,
+  unknown: 0x40,
 } as const;
 
 export const endStream = 0x1;
 export const endHeaders = 0x4;
+export const padded = 0x8;
 const acknowledged = 0x1;
 const frameHeadBytes = 9;
 
@@ -50,16 +52,14 @@ export const keptHeader = 0xbe;
 
 /** The headers of a call. */
 export function callHeaders(path: string, more: Readonly<Record<string, string>> = {}): Buffer {
-  const fields = {
-    ":method": "POST",
-    ":scheme": "http",
-    ":authority": "localhost",
-    ":path": path,
-    "content-type": "application/grpc",
-    te: "trailers",
-    ...more,
-  };
-  return Buffer.concat(Object.entries(fields).map(([name, value]) => header(name, value)));
+  const fields = { ":method": "POST", ":path": path, "content-type": "application/grpc" };
+  return headersOf({ ...fields, te: "trailers", ...more });
+}
+
+/** Those of HTTP/2 come first. */
+export function headersOf(fields: Readonly<Record<string, string>>): Buffer {
+  const all = { ":scheme": "http", ":authority": "localhost", ...fields };
+  return Buffer.concat(Object.entries(all).map(([name, value]) => header(name, value)));
 }
 
 /** A length of seven bits, with the rest in further bytes. */

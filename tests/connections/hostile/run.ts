@@ -1,5 +1,5 @@
 /**
- * `npm run hostile [-- <attack> ...] [--seconds 8] [--connections 5000] [--memory 512]`: what a healthy client notices of
+ * `npm run hostile [-- <attack> ...] [--seconds 8] [--connections 5000] [--memory 512] [--tls]`: what a healthy client notices of
  * hostile ones. The server, the attacker and the healthy client are processes of their own; every attack meets a
  * server that was just started. Prints how long the healthy client waits, before and during, and the most memory
  * that the server held of its own. `--memory` gives the server that many MiB, as in a container.
@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { TlsWorld } from "../../../packages/server/test/tls-files.ts";
 import { spawnServer, temporaryDirectory } from "../../e2e/server-process.ts";
 import { residentBytes } from "../../memory/memory-group.ts";
 import type { Attack } from "./attack.ts";
@@ -26,6 +27,7 @@ const { values, positionals } = parseArgs({
     seconds: { type: "string", default: "8" },
     connections: { type: "string" },
     memory: { type: "string" },
+    tls: { type: "boolean", default: false },
   },
   allowPositionals: true,
 });
@@ -38,7 +40,10 @@ const memoryEnv =
         // What Node chooses in a container with this limit.
         NODE_OPTIONS: `--max-old-space-size=${Number(values.memory) / 2}`,
       };
-const chosen = positionals.length === 0 ? attacks : positionals.map(attackCalled);
+const chosen =
+  positionals.length === 0
+    ? attacks.filter(({ isBelowTls }) => values.tls || isBelowTls !== true)
+    : positionals.map(attackCalled);
 console.log(
   "Waiting times of a healthy client in ms, before -> during an attack. cycle: three requests on a\n" +
     "kept connection; connect: one request on a new one; stream: one event on a gRPC stream.\n",
@@ -55,14 +60,20 @@ for (const attack of chosen) await measure(attack);
 
 async function measure(attack: Attack): Promise<void> {
   const directory = temporaryDirectory();
+  const files = values.tls ? tlsFiles() : undefined;
   const server = spawnServer({
     dataDir: directory.path,
-    env: { CODEQ_DURABILITY: "os", WORKER_STREAM_ADDR: ":0", ...memoryEnv },
+    env: { CODEQ_DURABILITY: "os", WORKER_STREAM_ADDR: ":0", ...memoryEnv, ...files?.env },
   });
   try {
     const listening = await server.line((line) => line.includes('"listening"'));
     const ports = JSON.parse(listening) as Record<string, number>;
-    const target = { http: ports["port"] ?? 0, grpc: ports["workerStreamPort"] ?? 0, token };
+    const target = {
+      http: ports["port"] ?? 0,
+      grpc: ports["workerStreamPort"] ?? 0,
+      token,
+      ca: files?.ca,
+    };
     const client = await HealthyClient.open(target);
     await client.work({ ms: 1500 });
     const before = await client.work({ ms: ms / 2 });
@@ -72,7 +83,8 @@ async function measure(attack: Attack): Promise<void> {
     const watch = setInterval(() => {
       mostBytes = Math.max(mostBytes, memoryOf(server.pid));
     }, 100);
-    const attacker = await startAttacker({ attack: attack.name, port, token, connections });
+    const task = { attack: attack.name, port, token, connections, isSecure: values.tls };
+    const attacker = await startAttacker(task);
     let failed = "";
     const during = await client.work({ ms }).catch((error: Error) => {
       failed = error.message;
@@ -92,7 +104,18 @@ async function measure(attack: Attack): Promise<void> {
   } finally {
     await server.kill();
     directory.dispose();
+    files?.dispose();
   }
+}
+
+function tlsFiles(): { env: Record<string, string>; ca: string; dispose: () => void } {
+  let dispose = (): void => {};
+  const after = (run: () => void): void => {
+    dispose = run;
+  };
+  const files = new TlsWorld({ after });
+  files.writeServer(files.issue("server"));
+  return { env: files.env, ca: files.ca.cert, dispose: () => dispose() };
 }
 
 async function startAttacker(task: AttackerTask): Promise<ChildProcess> {

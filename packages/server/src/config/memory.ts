@@ -8,6 +8,16 @@ const unauthenticatedShare = 1 / 16;
 const callBytes = 32 * 1024;
 const unauthenticatedCallsMax = 10_000;
 
+/** Share of the memory for connections without an authenticated caller, on each of three listeners. */
+const anonymousShare = 1 / 8;
+/** Measured: with TLS, most of what such a client can make the server hold is that of the connection. */
+const connectionBytes = 64 * 1024;
+
+/** Share of the memory for TLS handshakes that are not finished, of which each may take as much as a first message. */
+const handshakeShare = 1 / 16;
+const handshakeBytes = 128 * 1024;
+const handshakesMax = 4096;
+
 /** Share of the memory for what authenticated callers have sent and what is not answered yet. */
 const inFlightShare = 1 / 8;
 /** Share of that for one tenant. */
@@ -29,6 +39,16 @@ export function memoryOf({ memoryBytes }: Pick<Config, "memoryBytes">): number {
 export function unauthenticatedCallsOf(memoryBytes: number): number {
   const fitting = Math.floor((memoryBytes * unauthenticatedShare) / callBytes);
   return Math.min(unauthenticatedCallsMax, fitting);
+}
+
+/** How many connections without an authenticated caller a listener keeps open. */
+export function anonymousConnectionsOf(memoryBytes: number): number {
+  return Math.floor((memoryBytes * anonymousShare) / connectionBytes);
+}
+
+/** How many TLS handshakes may be unfinished on all listeners together. */
+export function handshakesOf(memoryBytes: number): number {
+  return Math.min(handshakesMax, Math.floor((memoryBytes * handshakeShare) / handshakeBytes));
 }
 
 /** How much may arrive behind HTTP requests that are being answered; few clients send anything there. */

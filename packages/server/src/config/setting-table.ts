@@ -177,7 +177,7 @@ export const settingTable = defineSettings({
   connectionsMax: {
     ...count(1, 1_000_000, 10_000),
     about:
-      "Maximum number of open connections per port; above it the server closes the connection that has been idle for the longest time.",
+      "Maximum number of open connections per port; above it the server closes the connection that has been idle for the longest time. Connections without a valid token may also take no more than an eighth of the memory, at 64 KiB each.",
   },
   headersTimeoutSeconds: {
     ...seconds(1, 3600, 10),

@@ -5,21 +5,32 @@ import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { createServer } from "node:tls";
 import { SimClock } from "@codeq/simulated";
-import { takeHandshakeTurns } from "./handshake-turns.ts";
+import { HandshakeTurns } from "./handshake-turns.ts";
 
-function setup(): { clock: SimClock; begun: Socket[]; connect: () => PassThrough } {
+interface Setup {
+  readonly clock: SimClock;
+  readonly begun: Socket[];
+  readonly connect: () => PassThrough;
+  /** Node says that the handshake is finished. */
+  readonly finish: (socket: PassThrough) => void;
+}
+
+function setup(unfinishedMax = 12): Setup {
   const begun: Socket[] = [];
   const server = createServer();
   server.removeAllListeners("connection");
   server.on("connection", (socket) => void begun.push(socket));
   const clock = new SimClock();
-  takeHandshakeTurns(server, clock, 10_000);
+  new HandshakeTurns(clock, { silentMsMax: 10_000, unfinishedMax }).watch(server);
+  let remotePort = 0;
   const connect = (): PassThrough => {
-    const socket = new PassThrough();
+    remotePort += 1;
+    const socket = Object.assign(new PassThrough(), { remotePort });
     server.emit("connection", socket);
     return socket;
   };
-  return { clock, begun, connect };
+  const finish = (socket: PassThrough): void => void server.emit("secureConnection", socket);
+  return { clock, begun, connect, finish };
 }
 
 function nextTurn(): Promise<void> {
@@ -69,4 +80,34 @@ test("a handshake that has begun has the time of Node, not this one", async () =
   await clock.advance(20_000);
   assert.equal(begun.length, 1);
   assert.equal(socket.destroyed, false);
+});
+
+test("of too many unfinished handshakes the oldest is cut off, and no finished one", async () => {
+  const { begun, connect, finish } = setup(3);
+  const begin = async (): Promise<PassThrough> => {
+    const socket = connect();
+    socket.write("hello");
+    await once(socket, "readable");
+    await nextTurn();
+    return socket;
+  };
+  const finished = await begin();
+  finish(finished);
+  const unfinished = [await begin(), await begin(), await begin()];
+  assert.ok(unfinished.every(({ destroyed }) => !destroyed));
+  const left = unfinished.pop() as PassThrough;
+  left.destroy();
+  await nextTurn();
+  unfinished.push(await begin());
+  assert.ok(
+    unfinished.every(({ destroyed }) => !destroyed),
+    "one that was closed does not count",
+  );
+  await begin();
+  assert.deepEqual(
+    unfinished.map(({ destroyed }) => destroyed),
+    [true, false, false],
+  );
+  assert.equal(finished.destroyed, false);
+  assert.equal(begun.length, 6);
 });

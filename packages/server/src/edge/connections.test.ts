@@ -12,7 +12,7 @@ interface Client {
   readonly closed: Promise<void>;
 }
 
-async function setup(t: TestContext, max: number, pipelinedMax = 1000) {
+async function setup(t: TestContext, max: number, pipelinedMax = 1000, anonymousMax = max) {
   const lines: string[] = [];
   const logger = createLogger({
     level: "warn",
@@ -20,7 +20,13 @@ async function setup(t: TestContext, max: number, pipelinedMax = 1000) {
     nowMs: () => 0,
     write: (line) => lines.push(line),
   });
-  const connections = new Connections({ max, listener: "http", logger, pipelinedMax });
+  const connections = new Connections({
+    max,
+    listener: "http",
+    logger,
+    pipelinedMax,
+    anonymousMax,
+  });
   const server = createServer();
   connections.watch(server);
   await once(server.listen(0, "127.0.0.1"), "listening");
@@ -55,6 +61,23 @@ test("up to the limit everybody stays", async (t) => {
   assert.equal(connections.givenUp, 0);
   assert.deepEqual(lines, []);
   assert.ok(clients.every(({ connection }) => !connection.socket.destroyed));
+});
+
+test("connections without an authenticated caller have a limit of their own", async (t) => {
+  const { connections, open, lines } = await setup(t, 10, 1000, 2);
+  const known = await open();
+  known.connection.hold();
+  known.connection.release();
+  const first = await open();
+  await open();
+  assert.equal(connections.givenUp, 0);
+  await open();
+  await first.closed;
+  assert.equal(connections.size, 3);
+  assert.equal(known.connection.socket.destroyed, false);
+  assert.equal(lines.length, 1);
+  await open();
+  assert.equal(lines.length, 1, "the log has one line for all of them");
 });
 
 test("beyond the limit the one without an answer for longest goes, whoever came first", async (t) => {

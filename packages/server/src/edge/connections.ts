@@ -13,6 +13,8 @@ import type { Logger } from "../telemetry/logger.ts";
 
 export interface ConnectionsOptions {
   readonly max: number;
+  /** The same limit for connections without an authenticated caller. */
+  readonly anonymousMax?: number;
   /** The name of the listener in the log. */
   readonly listener: "http" | "grpc";
   readonly logger: Logger;
@@ -27,7 +29,7 @@ export interface Ends {
   readonly localAddress?: string | undefined;
 }
 
-/** Below this share of the limit, the next connection that is closed for another is logged again. */
+/** Below this share of the limits, the next connection that is closed for another is logged again. */
 const calmShare = 0.9;
 
 export class Connections {
@@ -81,21 +83,32 @@ export class Connections {
       connection.forget();
       // Another connection from the same port may already have the key.
       if (this.#open.get(key) === connection) this.#open.delete(key);
-      if (this.#open.size < this.#options.max * calmShare) this.#isCrowded = false;
+      if (!this.#isAbove(calmShare)) this.#isCrowded = false;
     });
   }
 
+  /** Whether there are more connections than this share of a limit. */
+  #isAbove(share: number): boolean {
+    const { max, anonymousMax = max } = this.#options;
+    return this.#open.size > max * share || this.#waiting.anonymous.size > anonymousMax * share;
+  }
+
   #keepLimit(): void {
-    const { listener, max, logger } = this.#options;
-    if (this.#open.size <= max) return;
+    const { listener, max, anonymousMax, logger } = this.#options;
+    if (!this.#isAbove(1)) return;
     const { anonymous, authenticated } = this.#waiting;
     // The new connection is the last of the anonymous ones: it is closed only when all others are held.
     const [longest] = anonymous.size > 1 || authenticated.size === 0 ? anonymous : authenticated;
+    longest?.unlist();
     longest?.socket.destroy();
     this.#givenUp += 1;
     if (this.#isCrowded) return;
     this.#isCrowded = true;
-    logger.warn("too many connections; closing the longest idle ones", { listener, max });
+    logger.warn("too many connections; closing the longest idle ones", {
+      listener,
+      max,
+      withoutTokenMax: anonymousMax,
+    });
   }
 }
 

@@ -257,7 +257,7 @@ export const metricTable = tableOf({
   connectionsGivenUp: {
     name: "codeq_connections_given_up_total",
     type: "counter",
-    help: "Idle connections closed because connectionsMax was reached.",
+    help: "Idle connections closed because connectionsMax, or the limit for connections without a token, was reached.",
     labels: [{ name: "listener", values: ["http", "grpc"] }],
   },
   tlsCertificateExpirySeconds: {

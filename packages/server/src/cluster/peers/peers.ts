@@ -10,7 +10,7 @@ import {
 } from "node:tls";
 import { FaultError, type LeaderName } from "@codeq/engine";
 import type { Clock } from "../../core/clock.ts";
-import { takeHandshakeTurns } from "../../core/handshake-turns.ts";
+import { HandshakeTurns } from "../../core/handshake-turns.ts";
 import { DamagedMessage } from "../../core/shards/wire.ts";
 import { type Logger, SpacedWarnings } from "../../telemetry/logger.ts";
 import type { Caller, Hosting } from "../replicated-shard.ts";
@@ -73,7 +73,8 @@ export class Peers implements AsyncDisposable {
     this.#server = this.#createServer();
     // Other nodes take one that does nothing but handshakes for dead.
     if (this.#server instanceof TlsServer) {
-      takeHandshakeTurns(this.#server, parts.clock, handshakeMsMax);
+      const limits = { silentMsMax: handshakeMsMax, unfinishedMax: unauthenticatedMax };
+      new HandshakeTurns(parts.clock, limits).watch(this.#server);
     }
     this.#server.on("connection", (socket: Socket) => this.#meet(socket));
   }

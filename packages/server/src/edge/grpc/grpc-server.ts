@@ -40,6 +40,8 @@ export interface GrpcLimits extends StreamLimits, FloodLimits, UnauthenticatedLi
   /** The same limit until one of the calls has an authenticated caller. */
   readonly unauthenticatedStreamsPerConnectionMax: number;
   readonly connectionsMax: number;
+  /** The same limit for connections without an authenticated caller. */
+  readonly anonymousConnectionsMax: number;
   readonly headerBytesMax: number;
   /**
    * How much an authenticated client may send on a call that the server does not read. In frames of one byte each this
@@ -63,6 +65,7 @@ export const grpcLimits: GrpcLimits = {
   streamsPerConnectionMax: 256,
   unauthenticatedStreamsPerConnectionMax: 16,
   connectionsMax: 10_000,
+  anonymousConnectionsMax: 10_000,
   unauthenticatedCallsMax: 10_000,
   unauthenticatedBytesMax: 16 * 1024 * 1024,
   floodCheckMs: 250,
@@ -146,7 +149,12 @@ class Http2GrpcServer implements GrpcServer {
     this.#warnings = new SpacedWarnings(logger, clock);
     this.#server = createHttp2Server(limits, tls);
     pages?.watch(this.#server, tls !== undefined);
-    this.#connections = new Connections({ max: limits.connectionsMax, listener: "grpc", logger });
+    this.#connections = new Connections({
+      max: limits.connectionsMax,
+      anonymousMax: limits.anonymousConnectionsMax,
+      listener: "grpc",
+      logger,
+    });
     this.#connections.watch(this.#server);
     this.#floods = new FloodWatch(limits, clock);
     this.#unauthenticated = new UnauthenticatedCalls(limits);

@@ -1,7 +1,7 @@
 /**
  * What a stream port answers to requests that are not gRPC: the pages for probes and scrapers, with the access rule
  * of the HTTP port, and the port of the HTTP API for everything else. HTTP/1.1 is recognised by its first bytes, so that
- * `curl` gets an answer that it can read. Such a connection has one request and ends soon.
+ * `curl` gets an answer that it can read. Such a connection has one request and ends soon, and there are few of them.
  */
 import {
   createServer,
@@ -10,18 +10,19 @@ import {
   type RequestListener,
   type ServerResponse,
 } from "node:http";
-import type {
-  Http2SecureServer,
-  Http2Server,
-  IncomingHttpHeaders,
-  ServerHttp2Stream,
+import {
+  constants,
+  type Http2SecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
 } from "node:http2";
 import type { Server, Socket } from "node:net";
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { type Endpoints, type PageRequest, pageCallerOf } from "../http/health.ts";
 import type { Page, ShownPage } from "../http/http-server.ts";
-import { stopParsing } from "../http/node-server.ts";
+import { skipChunks, stopParsing } from "../http/node-server.ts";
 
 export interface HttpPagesParts {
   readonly pages: readonly Page[];
@@ -31,6 +32,8 @@ export interface HttpPagesParts {
 
 /** From the connection to the end of the answer; also for the first bytes of other connections. */
 const connectionMs = 10_000;
+/** Connections with HTTP/1, and requests of HTTP/2. Beyond it the oldest is ended: whoever reads its answer is done at once. */
+const openMax = 128;
 const preface = "PRI";
 const misdirected = 421;
 
@@ -38,6 +41,8 @@ export class HttpPages {
   readonly #parts: HttpPagesParts;
   readonly #clock: Clock;
   readonly #http1: HttpServer;
+  /** How each is ended; the oldest first. */
+  readonly #open: Set<() => void> = new Set();
 
   constructor(parts: HttpPagesParts, clock: Clock) {
     this.#parts = parts;
@@ -61,6 +66,10 @@ export class HttpPages {
     const isPage = headers[":method"] === "GET" && this.#pageOf(path) !== undefined;
     if (!isPage || socket === undefined) return false;
     stream.on("error", () => {});
+    this.#limit(stream, () => {
+      stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      stream.destroy();
+    });
     void this.#show(path, { headers, socket }).then(({ status, type, body }) => {
       if (stream.destroyed) return;
       stream.respond({ ":status": status, "content-type": type });
@@ -94,10 +103,25 @@ export class HttpPages {
   }
 
   #take(socket: Socket): void {
-    const cancel = this.#clock.after(connectionMs, () => socket.destroy());
-    socket.once("close", cancel);
+    this.#limit(socket, () => socket.destroy());
     socket.on("error", () => socket.destroy());
     this.#http1.emit("connection", socket);
+    skipChunks(socket, () => true);
+  }
+
+  /** Ends it when it takes too long, or when there are too many. */
+  #limit(each: Socket | ServerHttp2Stream, end: () => void): void {
+    const cancel = this.#clock.after(connectionMs, end);
+    this.#open.add(end);
+    each.once("close", () => {
+      cancel();
+      this.#open.delete(end);
+    });
+    if (this.#open.size <= openMax) return;
+    const [oldest] = this.#open;
+    if (oldest === undefined) return;
+    this.#open.delete(oldest);
+    oldest();
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {

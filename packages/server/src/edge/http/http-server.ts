@@ -11,7 +11,13 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
-import { earlyBytesOf, memoryOf, pipelinedOf, unreadBytesOf } from "../../config/memory.ts";
+import {
+  anonymousConnectionsOf,
+  earlyBytesOf,
+  memoryOf,
+  pipelinedOf,
+  unreadBytesOf,
+} from "../../config/memory.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
@@ -121,6 +127,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   const memoryBytes = memoryOf(options.config);
   const connections = new Connections({
     max: limits.connectionsMax,
+    anonymousMax: anonymousConnectionsOf(memoryBytes),
     listener: "http",
     logger,
     pipelinedMax: pipelinedOf(memoryBytes),
@@ -176,9 +183,11 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     done();
   });
   app.addHook("onSend", (request, reply, payload, done) => {
-    if (typeof payload === "string") {
+    const { socket } = request.raw;
+    // TLS encrypts a copy of its own for each client.
+    const isCopied = typeof payload === "string" || "encrypted" in socket;
+    if (isCopied && (typeof payload === "string" || Buffer.isBuffer(payload))) {
       const isAuthenticated = request.exchange?.identity !== undefined;
-      const { socket } = request.raw;
       reply.raw.once("close", unread.hold(socket, payload.length, isAuthenticated));
     }
     const connection = connections.of(request.raw.socket);

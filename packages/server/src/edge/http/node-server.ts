@@ -122,16 +122,19 @@ function limitPieces(request: IncomingMessage): void {
 const answeredAtOnce = new WeakSet<IncomingMessage>();
 
 /**
- * Parses no chunk of a request that was answered before its body came. The parser runs through a whole packet, which may
- * have ten thousand chunks.
+ * Parses no chunk of a request whose body nobody wants, asked when the request has come. The parser runs through a whole
+ * packet, which may have ten thousand chunks.
  */
-function skipUnwantedChunks(socket: ParsedSocket): void {
+export function skipChunks(
+  socket: ParsedSocket,
+  isUnwanted: (request: IncomingMessage) => boolean,
+): void {
   const { parser } = socket;
   const take = parser?.onIncoming;
   if (!parser || take === undefined) return;
   parser.onIncoming = (request, ...more) => {
     const taken = take(request, ...more);
-    return isChunked(request) && answeredAtOnce.has(request) ? noFurtherData : taken;
+    return isChunked(request) && isUnwanted(request) ? noFurtherData : taken;
   };
 }
 
@@ -165,6 +168,10 @@ const noFurtherData = 2;
  */
 export function stopParsing(socket: ParsedSocket): void {
   if (socket.parser) socket.parser.onIncoming = () => noFurtherData;
+}
+
+function skipUnwantedChunks(socket: Socket): void {
+  skipChunks(socket, (request) => answeredAtOnce.has(request));
 }
 
 function openServer(

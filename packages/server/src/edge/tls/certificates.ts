@@ -9,7 +9,12 @@ import type { Config } from "../../config/settings.ts";
 
 export type TlsSettings = Pick<
   Config,
-  "tlsCertFile" | "tlsKeyFile" | "tlsClientCaFile" | "tlsClientAuth" | "headersTimeoutSeconds"
+  | "tlsCertFile"
+  | "tlsKeyFile"
+  | "tlsClientCaFile"
+  | "tlsClientAuth"
+  | "headersTimeoutSeconds"
+  | "memoryBytes"
 >;
 
 type FileKey = "tlsCertFile" | "tlsKeyFile" | "tlsClientCaFile";

@@ -7,8 +7,9 @@
  */
 import { createHash } from "node:crypto";
 import type { Server, TLSSocket, TlsOptions } from "node:tls";
+import { handshakesOf, memoryOf } from "../../config/memory.ts";
 import type { Clock } from "../../core/clock.ts";
-import { takeHandshakeTurns } from "../../core/handshake-turns.ts";
+import { HandshakeTurns } from "../../core/handshake-turns.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import {
   type Certificates,
@@ -37,6 +38,7 @@ export class ServerTls implements Disposable {
   readonly #parts: ServerTlsParts;
   readonly #servers = new Set<Server>();
   readonly #files: WatchedFiles;
+  readonly #turns: HandshakeTurns;
   #certificates: Certificates;
   /** The fingerprint of the files that were read last, usable or not. */
   #seen: string;
@@ -48,6 +50,10 @@ export class ServerTls implements Disposable {
     const { settings, certificates, clock } = parts;
     this.#parts = parts;
     this.#certificates = certificates;
+    this.#turns = new HandshakeTurns(clock, {
+      silentMsMax: settings.headersTimeoutSeconds * 1000,
+      unfinishedMax: handshakesOf(memoryOf(settings)),
+    });
     const { cert, key, clientCas } = certificates;
     this.#seen = fingerprint({
       tlsCertFile: cert,
@@ -85,8 +91,8 @@ export class ServerTls implements Disposable {
 
   /** Keeps the server's certificate up to date, refuses wrong client certificates, and gives turns to handshakes. */
   attach(server: Server): void {
-    const { logger, clock, settings } = this.#parts;
-    takeHandshakeTurns(server, clock, settings.headersTimeoutSeconds * 1000);
+    const { logger } = this.#parts;
+    this.#turns.watch(server);
     this.#servers.add(server);
     server.once("close", () => this.#servers.delete(server));
     // Runs before the first byte of the connection is read.

@@ -3,7 +3,11 @@
  * everything, so it does not matter which of the two ports a client uses.
  */
 
-import { memoryOf, unauthenticatedCallsOf } from "../../../config/memory.ts";
+import {
+  anonymousConnectionsOf,
+  memoryOf,
+  unauthenticatedCallsOf,
+} from "../../../config/memory.ts";
 import type { Config } from "../../../config/settings.ts";
 import type { Broker } from "../../../core/broker/broker.ts";
 import {
@@ -69,12 +73,14 @@ export function createStreams(parts: StreamsParts): Streams {
   ]);
   const { logger, clock, tls, pages } = parts;
   const { connectionsMax, headerBytesMax, streamsPerConnectionMax } = parts.limits;
+  const memoryBytes = memoryOf(parts.limits);
   const limits = {
     ...grpcLimits,
     connectionsMax,
     headerBytesMax,
     streamsPerConnectionMax,
-    unauthenticatedCallsMax: unauthenticatedCallsOf(memoryOf(parts.limits)),
+    unauthenticatedCallsMax: unauthenticatedCallsOf(memoryBytes),
+    anonymousConnectionsMax: anonymousConnectionsOf(memoryBytes),
   };
   const listeners: GrpcServer[] = [];
   const sumOf = (count: (listener: GrpcServer) => number): number =>
