@@ -38,6 +38,8 @@ test("the tasks of a tenant's schedules that have not ended have a limit, also a
   await broker.schedules.put({ tenantId: umbrella, id: "other" }, everySecond, undefined);
   await world.clock.advance(1000);
   await broker.schedules.fireDue(schedules + 1);
+  const ran = await broker.schedules.run({ tenantId: acme, id: "s0" });
+  assert.equal(ran.ok ? "" : ran.code, "schedule_busy");
   const quotaOf = (tenantId = acme, id = "s0"): number | undefined =>
     broker.schedules.get({ tenantId, id })?.skipped.quota;
   assert.equal(quotaOf(), 1);
@@ -52,4 +54,21 @@ test("the tasks of a tenant's schedules that have not ended have a limit, also a
   await world.clock.advance(1000);
   await broker.schedules.fireDue(schedules);
   assert.equal(quotaOf(), skipped[0]);
+});
+
+test("a schedule that replaces many tasks cancels 500 each time, and creates its own when all have ended", async () => {
+  const world = new BrokerWorld();
+  const { schedules } = await world.open();
+  const of = { tenantId: acme, id: "s" };
+  await schedules.put(of, { ...everySecond, every: "1d" }, undefined);
+  for (let count = 0; count < 700; count++) assert.ok((await schedules.run(of)).ok);
+  await schedules.put(of, { ...everySecond, overlap: "replace" }, undefined);
+  const live: (number | undefined)[] = [];
+  for (let second = 0; second < 3; second++) {
+    await world.clock.advance(1000);
+    await schedules.fireDue(1);
+    await schedules.fireDue(1);
+    live.push(schedules.get(of)?.live);
+  }
+  assert.deepEqual(live, [200, 1, 1]);
 });

@@ -94,6 +94,8 @@ interface Entry extends HeapItem, ScheduleOf {
 /** Longer payloads are not kept in memory. */
 const keptPayloadChars = 256;
 const specsMax = 1000;
+/** Tasks that a schedule with `replace` cancels when it fires; those beyond are cancelled when it fires again. */
+const cancelledMax = 500;
 
 /** What a nominal instant comes to. */
 export interface CreatedScheduled {
@@ -298,7 +300,8 @@ export class Schedules {
     const entry = this.#find(of);
     if (entry === undefined) return { ok: false, code: "schedule_not_found" };
     const [running] = entry.live;
-    if (running !== undefined && entry.policy.overlap !== "allow") {
+    const isCrowded = (this.#live.get(of.tenantId) ?? 0) >= limits.scheduledLiveMax;
+    if (running !== undefined && (isCrowded || entry.policy.overlap !== "allow")) {
       return { ok: false, code: "schedule_busy", taskId: running };
     }
     const exceeded = exceededBy(quotaOf(entry));
@@ -424,7 +427,8 @@ export class Schedules {
     const { changes, did } = this.#advance(entry, outcome);
     if (outcome.cancels) {
       const graceMs = entry.record.options.graceSeconds * 1000;
-      changes.push(...[...entry.live].flatMap((id) => cancel(id, graceMs) ?? []));
+      const oldest = [...entry.live].slice(0, cancelledMax);
+      changes.push(...oldest.flatMap((id) => cancel(id, graceMs) ?? []));
     }
     const done = apply(changes, [entry]);
     this.#plan(entry);
