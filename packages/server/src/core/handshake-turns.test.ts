@@ -33,6 +33,11 @@ function setup(unfinishedMax = 12): Setup {
   return { clock, begun, connect, finish };
 }
 
+/** The beginning of a TLS connection, with a first message of this size. */
+function hello(number = 0, bytes = 300): Buffer {
+  return Buffer.from([0x16, 3, 1, 0, 200, 1, 0, bytes >> 8, bytes & 0xff, number]);
+}
+
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
@@ -42,15 +47,15 @@ test("four handshakes begin in a turn, with the bytes that have arrived", async 
   const sockets = Array.from({ length: 10 }, connect);
   await nextTurn();
   assert.equal(begun.length, 0, "none before its first byte");
-  for (const [at, socket] of sockets.entries()) socket.write(`hello ${at}`);
+  for (const [at, socket] of sockets.entries()) socket.write(hello(at));
   await once(sockets[9] as PassThrough, "readable");
   for (const count of [4, 8, 10]) {
     await nextTurn();
     assert.equal(begun.length, count);
   }
   assert.deepEqual(
-    begun.map((socket) => String(socket.read())),
-    sockets.map((_, at) => `hello ${at}`),
+    begun.map((socket) => socket.read()),
+    sockets.map((_, at) => hello(at)),
   );
 });
 
@@ -74,7 +79,7 @@ test("a connection that says nothing is closed in time, and one that ended has n
 test("a handshake that has begun has the time of Node, not this one", async () => {
   const { clock, begun, connect } = setup();
   const socket = connect();
-  socket.write("hello");
+  socket.write(hello());
   await once(socket, "readable");
   await nextTurn();
   await clock.advance(20_000);
@@ -86,7 +91,7 @@ test("of too many unfinished handshakes the oldest is cut off, and no finished o
   const { begun, connect, finish } = setup(3);
   const begin = async (): Promise<PassThrough> => {
     const socket = connect();
-    socket.write("hello");
+    socket.write(hello());
     await once(socket, "readable");
     await nextTurn();
     return socket;
@@ -110,4 +115,24 @@ test("of too many unfinished handshakes the oldest is cut off, and no finished o
   );
   assert.equal(finished.destroyed, false);
   assert.equal(begun.length, 6);
+});
+
+test("the length of a first message is waited for, and one that is too long is refused", async () => {
+  const { begun, connect } = setup();
+  const whole = connect();
+  const ended = connect();
+  const long = connect();
+  for (const socket of [whole, ended]) {
+    socket.write(hello().subarray(0, 5));
+    await once(socket, "readable");
+  }
+  await nextTurn();
+  assert.equal(begun.length, 0);
+  whole.write(hello().subarray(5));
+  ended.end();
+  long.write(hello(0, 16 * 1024 + 1));
+  await once(long, "close");
+  assert.deepEqual(begun, [whole]);
+  assert.deepEqual(whole.read(), hello());
+  assert.ok(ended.destroyed);
 });
