@@ -247,3 +247,22 @@ test("a handshake that is not finished in time is given up", async (t) => {
   await Promise.all(sockets.map(closed));
   await until(() => server.connections + grpc[0]!.connections + grpc[1]!.connections === 0);
 });
+
+test("pages that are not read take memory with TLS, and connections are closed beyond its limit", async (t) => {
+  const files = new TlsWorld(t);
+  files.writeServer(files.issue("first"));
+  const settings = { memoryBytes: 64 * 1024 * 1024 };
+  const server = await start(t, { tls: files.settings, settings });
+  const asked = "GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(30);
+  for (let count = 0; count < 2; count += 1) {
+    const { port } = server.ports;
+    const socket = connect({ host: "127.0.0.1", port, ca: files.ca.cert });
+    t.after(() => socket.destroy());
+    socket.once("secureConnect", () => {
+      socket.pause();
+      socket.write(asked);
+    });
+    await until(() => server.connections === count + 1);
+  }
+  await until(() => server.connections === 1);
+});
