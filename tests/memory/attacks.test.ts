@@ -50,20 +50,20 @@ const attacksOn = {
     ["grpc-compressed", 2],
     ["grpc-header-bomb", 4],
     ["grpc-endless-headers", 10],
-    ["grpc-unread-pages", 500],
-    ["grpc-unread-over-http1", 500],
-    ["grpc-half-headers-over-http1", 500],
+    ["grpc-unread-pages", 100],
+    ["grpc-unread-over-http1", 150],
+    ["grpc-half-headers-over-http1", 150],
   ],
 } as const;
 
 /** A connection with TLS takes four times as much, and what is sent is encrypted for each client. */
 const attacksWithTls = {
   http: [
-    ["tls-half-hellos", 1500],
-    ["half-headers", 1500],
-    ["unread-pages", 500],
+    ["tls-half-hellos", 300],
+    ["half-headers", 1000],
+    ["unread-pages", 300],
   ],
-  gRPC: [["grpc-unfinished-frames", 1500]],
+  gRPC: [["grpc-unfinished-frames", 1000]],
 } as const;
 
 // Only Linux tells how much memory is a process's own.
