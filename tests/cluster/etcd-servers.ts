@@ -139,7 +139,9 @@ export async function removeLog(options: EtcdServersOptions, name: string): Prom
   const { meta, head, records, recordsEnd } = keysOf("codeq/", name);
   const success = [deleteOp(meta, ""), deleteOp(head, ""), deleteOp(records, recordsEnd)];
   try {
-    await answered(client.ask(etcdMethods.txn, { compare: [], success, failure: [] }, 2000));
+    await answered(
+      client.ask(etcdMethods.txn, { compare: [], success, failure: [] }, { timeoutMs: 2000 }),
+    );
   } finally {
     client.close();
   }

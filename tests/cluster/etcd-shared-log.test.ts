@@ -6,7 +6,10 @@ import {
   EtcdClient,
   etcdMethods,
 } from "../../packages/engine/src/log/replicated/etcd/etcd-client.ts";
+import { keysOf } from "../../packages/engine/src/log/replicated/etcd/etcd-keys.ts";
 import { EtcdServers } from "../../packages/engine/src/log/replicated/etcd/etcd-servers.ts";
+import { EtcdSharedLog } from "../../packages/engine/src/log/replicated/etcd/etcd-shared-log.ts";
+import { EtcdSpace } from "../../packages/engine/src/log/replicated/etcd/etcd-space.ts";
 import type { SharedLog } from "../../packages/engine/src/log/replicated/shared-log.ts";
 import { sharedLogContract } from "../../packages/engine/test/shared-log-contract.ts";
 import { systemClock as clock } from "../../packages/server/src/core/clock.ts";
@@ -160,7 +163,8 @@ test("servers that have used up their quota take records again when there is roo
   // Somebody else fills etcd.
   const others = new EtcdClient(servers.options());
   const value = Buffer.alloc(1_000_000);
-  const put = (key: string): Promise<unknown> => others.ask(etcdMethods.put, { key, value }, 5000);
+  const put = (key: string): Promise<unknown> =>
+    others.ask(etcdMethods.put, { key, value }, { timeoutMs: 5000 });
   let at = 0;
   for (; ; at += 1) {
     try {
@@ -192,7 +196,7 @@ test("a server that accepts connections and says nothing keeps nobody waiting", 
 }, async (t) => {
   await using servers = await EtcdOfTest.start(path, 1);
   await using ready = servers.connect();
-  await untilAnswered(() => ready.members());
+  await untilAnswered(() => ready.create("log", { logId: 5 }));
   const silent = createServer();
   t.after(() => silent.close());
   await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
@@ -200,11 +204,27 @@ test("a server that accepts connections and says nothing keeps nobody waiting", 
   // Calls are never given up here, so one server after the other would take for ever.
   const patient = {
     ...clock,
-    after: (ms: number, run: () => void) => clock.after(ms < 500 ? 0 : 3_600_000, run),
+    after: (ms: number, run: () => void) => clock.after(ms <= 200 ? 0 : 3_600_000, run),
   };
   const urls = [`https://127.0.0.1:${port}`, ...servers.urls];
   await using etcd = new EtcdServers({ urls, node: "n", clock: patient, tls: certificateOf("n") });
   assert.equal((await etcd.members()).length, 1);
+  // A leader appends at once to the member that it has used so far.
+  const client = new EtcdClient({ urls, clock: patient, tls: certificateOf("n") });
+  const log = new EtcdSharedLog({
+    client,
+    space: new EtcdSpace(client, patient),
+    keys: keysOf("codeq/", "log"),
+    name: "log",
+    node: "n",
+    clock: patient,
+    logId: 5,
+    revision: (await ready.look("log"))?.revision ?? 0,
+    compact: async () => {},
+  });
+  assert.equal((await log.append(Buffer.from("one"), 1)).kind, "kept");
+  await log.close();
+  client.close();
 });
 
 test("three servers go on when one is killed or paused, and keep every answer", {

@@ -83,7 +83,7 @@ test("ends that have nothing to say stay connected", async () => {
 
 test("an end whose other end stands still closes the connection", async () => {
   const { near, far } = await setup();
-  for (let beat = 0; beat < 4; beat += 1) near.clock.fire();
+  for (let beat = 0; beat < 3; beat += 1) near.clock.fire();
   assert.ok(near.peer.isOpen);
   near.clock.fire();
   await near.closed;

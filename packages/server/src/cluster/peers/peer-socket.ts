@@ -6,7 +6,7 @@
  * without the secret, and frames that were changed, left out or replayed, end the connection. The bytes are not
  * encrypted.
  *
- * Each end sends a heartbeat every 100 ms. An end that receives nothing for half a second closes the connection, and
+ * Each end sends a heartbeat every 100 ms. An end that receives nothing for 400 ms closes the connection, and
  * so does an end whose frames are not read: a node that hangs must cost the others neither memory nor time.
  *
  * States: greeting (until both ends have shown that they know the secret); open; closed, which is final.
@@ -47,7 +47,7 @@ const frameBytesMax = 128 * 1024 * 1024;
 const greetMsMax = 1500;
 const beatMs = 100;
 /** The most heartbeats without a frame of the other end. Counted instead of timed, because this end may have hung, too. */
-const silentBeatsMax = 4;
+const silentBeatsMax = 3;
 /** The most bytes that may wait for the other end at two heartbeats in a row. */
 const waitingBytesMax = 64 * 1024 * 1024;
 /** The kind of a heartbeat frame, which is not passed to `onFrame`. */

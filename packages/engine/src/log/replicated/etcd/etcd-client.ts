@@ -139,12 +139,13 @@ export class EtcdClient {
 
   /**
    * Asks the members in turn until one answers, and the next one also when there is no answer after a while: a member
-   * that is cut off keeps its callers waiting. Only for requests that may be carried out twice.
+   * that is cut off keeps its callers waiting. Only for requests that may be carried out twice. `onCopy` is called
+   * when the request is sent once more.
    */
   ask<Request, Response>(
     method: GrpcMethod<Request, Response>,
     request: Request,
-    timeoutMs: number,
+    { timeoutMs, onCopy }: { readonly timeoutMs: number; readonly onCopy?: () => void },
   ): Promise<Response> {
     return new Promise((resolve, reject) => {
       let asked = 0;
@@ -159,6 +160,7 @@ export class EtcdClient {
         cancelNext();
         if (asked === this.#channels.length) return;
         const { url } = this.#channel;
+        if (asked > 0) onCopy?.();
         asked += 1;
         this.call(method, request, timeoutMs).then(
           (response) => over(() => resolve(response)),

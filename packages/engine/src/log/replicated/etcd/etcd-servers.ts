@@ -110,7 +110,7 @@ export class EtcdServers implements AsyncDisposable {
       failure: [rangeOp(keys.meta)],
     };
     const { succeeded, responses } = await answered(
-      this.#client.ask(etcdMethods.txn, request, askTimeoutMs),
+      this.#client.ask(etcdMethods.txn, request, { timeoutMs: askTimeoutMs }),
     );
     if (succeeded) return true;
     const [found] = responses.flatMap(valuesOf);
@@ -131,7 +131,7 @@ export class EtcdServers implements AsyncDisposable {
       failure: [rangeOp(keys.meta)],
     };
     const { succeeded, responses } = await answered(
-      this.#client.ask(etcdMethods.txn, request, askTimeoutMs),
+      this.#client.ask(etcdMethods.txn, request, { timeoutMs: askTimeoutMs }),
     );
     if (succeeded) return true;
     const [meta] = responses.flatMap(valuesOf);
@@ -143,7 +143,9 @@ export class EtcdServers implements AsyncDisposable {
     const keys = this.#keys(name);
     const success = [rangeOp(keys.meta), rangeOp(keys.head), firstRecordOp(keys)];
     const request = { compare: [], success, failure: [] };
-    const answer = await answered(this.#client.ask(etcdMethods.txn, request, askTimeoutMs));
+    const answer = await answered(
+      this.#client.ask(etcdMethods.txn, request, { timeoutMs: askTimeoutMs }),
+    );
     const [[meta] = [], head, [first] = []] = answer.responses.map(valuesOf);
     if (meta === undefined) return undefined;
     const last = lastOf(head);
@@ -174,7 +176,7 @@ export class EtcdServers implements AsyncDisposable {
   async members(): Promise<readonly EtcdMember[]> {
     const request = { linearizable: true };
     const { members } = await answered(
-      this.#client.ask(etcdMethods.memberList, request, askTimeoutMs),
+      this.#client.ask(etcdMethods.memberList, request, { timeoutMs: askTimeoutMs }),
     );
     return members;
   }
@@ -235,7 +237,7 @@ export class EtcdServers implements AsyncDisposable {
   /** Throws when etcd is too old, or does not take records as large as codeQ writes. */
   async assertUsable(): Promise<void> {
     const { version } = await answered(
-      this.#client.ask(etcdMethods.status, undefined, askTimeoutMs),
+      this.#client.ask(etcdMethods.status, undefined, { timeoutMs: askTimeoutMs }),
     );
     if (!isUsableVersion(version)) throw tooOld(`etcd at ${this.url} is ${version}`);
     // The write is refused, whatever its size: no log has this name.
@@ -246,7 +248,7 @@ export class EtcdServers implements AsyncDisposable {
       failure: [],
     };
     try {
-      await this.#client.ask(etcdMethods.txn, request, askTimeoutMs);
+      await this.#client.ask(etcdMethods.txn, request, { timeoutMs: askTimeoutMs });
     } catch (error) {
       const { invalidArgument, resourceExhausted } = grpcStatus;
       const isLimit =
@@ -265,7 +267,7 @@ export class EtcdServers implements AsyncDisposable {
   /** Removed records take room until the history before a revision is given up. */
   async #compact(revision: number): Promise<void> {
     try {
-      await this.#client.ask(etcdMethods.compact, { revision }, askTimeoutMs);
+      await this.#client.ask(etcdMethods.compact, { revision }, { timeoutMs: askTimeoutMs });
     } catch (error) {
       // Another log was compacted to a later revision.
       if (!(error as Error).message.includes(alreadyCompacted)) {

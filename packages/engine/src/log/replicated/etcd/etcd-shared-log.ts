@@ -71,15 +71,23 @@ export class EtcdSharedLog implements SharedLog {
       success: [putOp(keys.recordOf(slot), record), putOp(keys.head, slotValue(slot))],
       failure: [rangeOp(keys.head), rangeOp(keys.recordOf(slot)), rangeOp(keys.meta)],
     };
+    let isCopied = false;
+    const onCopy = (): void => {
+      isCopied = true;
+    };
     try {
-      const answer = await client.call(etcdMethods.txn, request, this.#appendTimeoutMs);
+      // A copy of the transaction finds the slot taken by the same bytes, or leaves it to another record.
+      const call = { timeoutMs: this.#appendTimeoutMs, onCopy };
+      const answer = await client.ask(etcdMethods.txn, request, call);
       this.#appendTimeoutMs = appendTimeoutMinMs;
       if (!answer.succeeded) return this.#outcomeOf(answer, record, slot);
       this.#headSeen = Math.max(this.#headSeen, slot);
       return { kind: "kept" };
     } catch (error) {
       if (error instanceof FaultError) throw error;
-      return await this.#failed(error as GrpcError, record, slot);
+      const outcome = await this.#failed(error as GrpcError, record, slot);
+      // The other copy may still be kept.
+      return isCopied && outcome.kind === "full" ? { ...outcome, kind: "unknown" } : outcome;
     }
   }
 
@@ -143,7 +151,9 @@ export class EtcdSharedLog implements SharedLog {
       limit: Math.max(1, Math.min(limit, readRecordsMax)),
       serializable,
     };
-    const { kvs } = await answered(client.ask(etcdMethods.range, request, askTimeoutMs));
+    const { kvs } = await answered(
+      client.ask(etcdMethods.range, request, { timeoutMs: askTimeoutMs }),
+    );
     const [first] = kvs;
     if (first === undefined) return [];
     const found = keys.slotOf(first.key);
@@ -188,7 +198,7 @@ export class EtcdSharedLog implements SharedLog {
         failure: [],
       };
       const { succeeded, header } = await answered(
-        client.ask(etcdMethods.txn, request, askTimeoutMs),
+        client.ask(etcdMethods.txn, request, { timeoutMs: askTimeoutMs }),
       );
       // The log was replaced, and there is nothing to trim in another one.
       if (!succeeded) return;
@@ -252,7 +262,9 @@ export class EtcdSharedLog implements SharedLog {
   ): Promise<readonly (readonly messages.KeyValue[])[]> {
     const request = { compare: [], success: [...success], failure: [] };
     const { client } = this.#parts;
-    const answer = await answered(client.ask(etcdMethods.txn, request, askTimeoutMs));
+    const answer = await answered(
+      client.ask(etcdMethods.txn, request, { timeoutMs: askTimeoutMs }),
+    );
     return answer.responses.map(valuesOf);
   }
 

@@ -75,7 +75,9 @@ export class EtcdSpace {
 
   async #ask(): Promise<SpaceStatus> {
     const before = this.#writtenBytes;
-    const status = await this.#client.ask(etcdMethods.status, undefined, statusTimeoutMs);
+    const status = await this.#client.ask(etcdMethods.status, undefined, {
+      timeoutMs: statusTimeoutMs,
+    });
     const quotaBytes = Number(status.dbSizeQuota) || quotaDefault;
     const usedBytes = Number(status.dbSizeInUse);
     const bytesMax = Math.floor(quotaBytes * logsShare);
@@ -135,7 +137,7 @@ export class EtcdSpace {
   }
 
   #alarm(request: messages.AlarmRequest): Promise<messages.AlarmResponse> {
-    return this.#client.ask(etcdMethods.alarm, request, alarmTimeoutMs);
+    return this.#client.ask(etcdMethods.alarm, request, { timeoutMs: alarmTimeoutMs });
   }
 }
 
