@@ -14,7 +14,7 @@ const usage = `npm run chaos -- [options]
   --shards N        drawn from the seed unless given
   --only TEXT       only faults with this in their names
   --each N          every fault N times, instead of --seconds: the pauses of a table
-  --list A,B        these faults, one after the other and each until work goes on, instead of --seconds
+  --list A,B        these faults, one after the other and each until work goes on, instead of --seconds; or with --each
   --loopback        without a network of its own, and so without faults of network and disks
   --no-compare      breaks the log on purpose: the campaign has to notice
   --help            this text
@@ -96,15 +96,13 @@ async function run(network: Network): Promise<number> {
 }
 
 function faultPlan(all: readonly string[]): FaultPlan {
-  if (values.list === undefined) {
-    const names = all.filter((name) => name.includes(values.only));
-    if (values.each !== undefined) return { kind: "each", names, times: Number(values.each) };
-    return { kind: "drawn", names, seconds: Number(values.seconds) };
-  }
-  const names = values.list.split(",");
-  const unknown = names.find((name) => !all.includes(name));
+  const listed = values.list?.split(",");
+  const unknown = listed?.find((name) => !all.includes(name));
   if (unknown !== undefined) throw new Error(`there is no fault called "${unknown}"`);
-  return { kind: "listed", names };
+  const names = listed ?? all.filter((name) => name.includes(values.only));
+  if (values.each !== undefined) return { kind: "each", names, times: Number(values.each) };
+  if (listed !== undefined) return { kind: "listed", names };
+  return { kind: "drawn", names, seconds: Number(values.seconds) };
 }
 
 function table({ shards, acknowledged, completions, repeated, struck }: CampaignReport): string[] {
