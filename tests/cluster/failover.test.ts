@@ -224,6 +224,13 @@ test("goes on when a whole machine is gone, its log server with it", { skip }, a
   const reply = await cluster.client(others[0] as string).get("/admin/queues/work");
   const { ready } = JSON.parse(reply.text) as { ready: number };
   assert.ok(ready >= load.acknowledged.length, `${ready} of ${load.acknowledged.length}`);
+  for (const id of others) {
+    await untilFound(cluster.client(id), async () => {
+      const { text } = await cluster.client(id).page("/metrics");
+      const isSeen = /^codeq_cluster_nodes_down 1$/m.test(text);
+      return (isSeen && /^codeq_cluster_log_servers_down 1$/m.test(text)) || undefined;
+    });
+  }
 });
 
 test("a node that lost its disk gets a copy from another one, and can lead", {

@@ -74,6 +74,7 @@ const trouble: Readonly<Record<string, string | readonly string[]>> = {
   CodeqShardWithoutLeader: "codeq_cluster_shards_without_leader 1x60",
   CodeqShardDiverged: "codeq_cluster_shards_diverged 1x60",
   CodeqClusterProblem: "codeq_cluster_shards_with_problems 1x60",
+  CodeqNodeDown: "codeq_cluster_log_servers_down 1x60",
   CodeqFollowerBehind: "codeq_cluster_silent_seconds 60+60x60",
   CodeqLeadersChange: "codeq_cluster_epochs 1+1x60",
 };

@@ -3,7 +3,8 @@ import { createHistogram } from "node:perf_hooks";
 import type { EngineState } from "@codeq/engine";
 import { batchPhases, queueOf, uniqueOutcomes } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
-import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
+import type { ClusterHealth, ClusterStatus } from "../cluster/cluster-node.ts";
+import type { LogStatus } from "../cluster/node-log.ts";
 import { rateScopes } from "../config/rate-limit-settings.ts";
 import type { ShardBroker } from "../core/broker/shard-broker.ts";
 import type { Clock } from "../core/clock.ts";
@@ -18,12 +19,23 @@ import { type Metrics, streamKinds } from "../telemetry/metrics.ts";
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
 
-/** The metrics of a node of a cluster. */
-export function collectClusterMetrics(metrics: Metrics, status: () => ClusterStatus): void {
+/** The metrics of a node of a cluster. `health` is undefined before the first scrape. */
+export function collectClusterMetrics(
+  metrics: Metrics,
+  {
+    status,
+    health,
+  }: {
+    readonly status: () => ClusterStatus;
+    readonly health: () => ClusterHealth | undefined;
+  },
+): void {
   const shards = (): ClusterStatus["shards"] => status().shards;
-  const countOf = (isMeant: (shard: ShardOfNode) => boolean): number =>
-    shards().filter(isMeant).length;
-  metrics.clusterLeading.collect(() => [[countOf(({ role }) => role === "leading")]]);
+  const countOf = (isMeant: (log: LogStatus) => boolean): number =>
+    [...shards(), status().control].filter(isMeant).length;
+  metrics.clusterLeading.collect(() => {
+    return [[shards().filter(({ role }) => role === "leading").length]];
+  });
   metrics.clusterLeaderless.collect(() => [[countOf(({ leader }) => leader === undefined)]]);
   metrics.clusterDiverged.collect(() => [[countOf(({ role }) => role === "diverged")]]);
   metrics.clusterProblems.collect(() => [[countOf(({ problem }) => problem !== undefined)]]);
@@ -31,6 +43,17 @@ export function collectClusterMetrics(metrics: Metrics, status: () => ClusterSta
   metrics.clusterSilentSeconds.collect(() => {
     return [[Math.max(0, ...shards().map(({ silentMs }) => silentMs)) / 1000]];
   });
+  metrics.clusterNodesDown.collect(() => {
+    return [[(health()?.nodes ?? []).filter(({ isUp }) => !isUp).length]];
+  });
+  metrics.clusterLogServersDown.collect(() => {
+    return [[(health()?.logServers ?? []).filter((server) => !isServing(server)).length]];
+  });
+}
+
+/** Whether a log server counts for a majority, and has room. */
+function isServing({ health, isLearner }: ClusterHealth["logServers"][number]): boolean {
+  return health !== undefined && !isLearner && health.problems.length === 0;
 }
 
 /** `appendedBytes` is what went into the log since the start. */

@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import type { EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
+import type { ClusterHealth } from "../cluster/cluster-node.ts";
 import { inFlightOf } from "../config/memory.ts";
 import type { Config } from "../config/settings.ts";
 import type { Broker } from "../core/broker/broker.ts";
@@ -329,7 +330,10 @@ async function openShards(parts: OpenParts): Promise<Opened> {
     if (node === undefined) await router.opened();
     await store.noteShards();
     metrics.waiters.collect(() => [[router.waitingClaims, "claim"]]);
-    if (node !== undefined) collectClusterMetrics(metrics, () => node.status);
+    let health: ClusterHealth | undefined;
+    if (node !== undefined) {
+      collectClusterMetrics(metrics, { status: () => node.status, health: () => health });
+    }
     return {
       store,
       control: node?.control ?? new LocalControl(store),
@@ -337,7 +341,10 @@ async function openShards(parts: OpenParts): Promise<Opened> {
       broker: router,
       node,
       // A node reports only the shards that it leads, so that no shard is counted twice.
-      scrape: async () => mergedScrape(metrics.render(), node?.scrape() ?? (await router.scrape())),
+      scrape: async () => {
+        health = await node?.health();
+        return mergedScrape(metrics.render(), node?.scrape() ?? (await router.scrape()));
+      },
       [Symbol.asyncDispose]: async () => {
         await router[Symbol.asyncDispose]();
         await node?.[Symbol.asyncDispose]();

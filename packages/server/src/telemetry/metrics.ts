@@ -479,19 +479,19 @@ export const metricTable = tableOf({
   clusterLeaderless: {
     name: "codeq_cluster_shards_without_leader",
     type: "gauge",
-    help: "Shards of a cluster of which this node knows no leader.",
+    help: "Shards of a cluster, and the control log, of which this node knows no leader.",
     isOptional: true,
   },
   clusterDiverged: {
     name: "codeq_cluster_shards_diverged",
     type: "gauge",
-    help: "Shards that this node has stopped to follow, because the log is not the one that it read.",
+    help: "Shards, and the control log, that this node has stopped to follow, because the log is not the one that it read.",
     isOptional: true,
   },
   clusterProblems: {
     name: "codeq_cluster_shards_with_problems",
     type: "gauge",
-    help: "Shards with which this node has a problem, such as log servers that do not answer or a wrong clock; codeq cluster status says which.",
+    help: "Shards, and the control log, with which this node has a problem, such as log servers that do not answer or a wrong clock; codeq cluster status says which.",
     isOptional: true,
   },
   clusterEpochs: {
@@ -504,6 +504,18 @@ export const metricTable = tableOf({
     name: "codeq_cluster_silent_seconds",
     type: "gauge",
     help: "How long nothing was heard of the leader of a shard that this node follows; the longest.",
+    isOptional: true,
+  },
+  clusterNodesDown: {
+    name: "codeq_cluster_nodes_down",
+    type: "gauge",
+    help: "Nodes of the cluster that do not answer this node.",
+    isOptional: true,
+  },
+  clusterLogServersDown: {
+    name: "codeq_cluster_log_servers_down",
+    type: "gauge",
+    help: "Log servers that do not answer this node, do not vote yet, or report a problem such as a full disk; codeq cluster status says which.",
     isOptional: true,
   },
   writeStalls: {

@@ -108,7 +108,8 @@ export class Logs implements ClusterLogs, AsyncDisposable {
       late.reject(new FaultError("storage_failed", "the log servers do not answer"));
     });
     try {
-      return await this.#health(await Promise.race([this.etcd.members(), late.promise]));
+      const members = await Promise.race([this.etcd.members(), late.promise]);
+      return await this.#health([...members, ...this.#missing(members)]);
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
       const urls = config.etcdUrls === "" ? [] : config.etcdUrls.split(",");
@@ -123,6 +124,16 @@ export class Logs implements ClusterLogs, AsyncDisposable {
     } finally {
       cancel();
     }
+  }
+
+  /** Log servers of nodes that are no members, for example while one that lost its disk joins again. */
+  #missing(members: readonly EtcdMember[]): readonly EtcdMember[] {
+    const { config, nodes } = this.#parts;
+    if (config.etcdUrls !== "") return [];
+    const known = members.flatMap(({ name, peerUrls }) => [name, ...peerUrls]);
+    return nodes
+      .filter((node) => !known.includes(node.id) && !known.includes(peerUrlOf(node)))
+      .map(({ id }) => ({ id: 0, name: id, peerUrls: [], clientUrls: [], isLearner: false }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
