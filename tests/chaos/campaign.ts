@@ -292,6 +292,6 @@ class Campaign {
     const nodes = new Map(nodeNames.map((node) => [node, fleet.dataDir(node)]));
     await using _logs = await fleet.startLogs();
     const found = await differences({ shards, etcd: fleet.etcd, nodes });
-    this.ledger.problems.push(...found);
+    this.ledger.problems.push(...found, ...fleet.deaths.splice(0));
   }
 }

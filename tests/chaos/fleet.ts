@@ -1,7 +1,7 @@
 /** The machines of a campaign: on each of the three run a node and the etcd that the node starts, on a disk of its own. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { openSync } from "node:fs";
+import { openSync, readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -85,7 +85,7 @@ export class Fleet implements AsyncDisposable {
 
   isUp(node: string): boolean {
     const child = this.#nodes.get(node);
-    return child !== undefined && child.exitCode === null && child.signalCode === null;
+    return child !== undefined && hasNotEnded(child);
   }
 
   async start(node: string): Promise<void> {
@@ -171,6 +171,7 @@ export class Fleet implements AsyncDisposable {
       name: node,
       address: this.#address(node, logPeerPort),
     }));
+    let isEnding = false;
     const children = nodeNames.map((node) => {
       const directory = join(this.dataDir(node), "etcd");
       const file = (name: string): string => join(directory, name);
@@ -186,12 +187,22 @@ export class Fleet implements AsyncDisposable {
         heartbeatMs: 100,
         electionMs: 1000,
       });
-      return this.#run(node, [this.#options.etcdProgram, ...args], {});
+      const child = this.#run(node, [this.#options.etcdProgram, ...args], {});
+      child.once("exit", (code, signal) => {
+        if (isEnding) return;
+        const log = readFileSync(file("etcd.log"), "utf8").trimEnd().split("\n").slice(-3);
+        this.deaths.push(
+          `the log server of ${node} ended with ${signal ?? code}: ${log.join("; ")}`,
+        );
+      });
+      return child;
     });
     return {
       [Symbol.asyncDispose]: async () => {
-        const ended = children.map((child) => once(child, "exit"));
-        for (const child of children) child.kill("SIGKILL");
+        isEnding = true;
+        const running = children.filter((child) => hasNotEnded(child));
+        const ended = running.map((child) => once(child, "exit"));
+        for (const child of running) child.kill("SIGKILL");
         await Promise.all(ended);
       },
     };
@@ -301,6 +312,10 @@ export class Fleet implements AsyncDisposable {
       stdio: ["ignore", output, output],
     });
   }
+}
+
+function hasNotEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null;
 }
 
 function send(pid: number, signal: NodeJS.Signals): void {
