@@ -209,8 +209,10 @@ export class EtcdProcess implements AsyncDisposable {
     if (pid === undefined || !(await isTaken(config.clientAddress))) return;
     const startedMs = clock.monotonicMs();
     signal(pid, "SIGTERM");
-    while (await isTaken(config.clientAddress)) {
-      if (clock.monotonicMs() - startedMs > stopMsMax) signal(pid, "SIGKILL");
+    const isLate = (): boolean => clock.monotonicMs() - startedMs > stopMsMax;
+    // It closes its port first, and its files last: another one cannot open them before.
+    while ((await isTaken(config.clientAddress)) || (isRunning(pid) && !isLate())) {
+      if (isLate()) signal(pid, "SIGKILL");
       await new Promise<void>((resolve) => void clock.after(stopAskMs, resolve));
     }
   }
@@ -253,6 +255,15 @@ function signal(pid: number, name: NodeJS.Signals): void {
     process.kill(pid, name);
   } catch {
     // The process has ended meanwhile.
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    // There is no such process any more.
+    return false;
   }
 }
 
