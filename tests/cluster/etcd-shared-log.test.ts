@@ -219,6 +219,7 @@ test("a server that accepts connections and says nothing keeps nobody waiting", 
     node: "n",
     clock: patient,
     logId: 5,
+    head: 0,
     revision: (await ready.look("log"))?.revision ?? 0,
     compact: async () => {},
   });

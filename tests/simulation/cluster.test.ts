@@ -104,7 +104,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: `packages/engine/test/memory-shared-log.ts`,
     from: "if (slot === last + 1) return this.force(record);",
     to: "return this.force(record);",
-    seed: 10,
+    seed: 1,
     says: /given out twice|went back|not found|a read says/,
   },
   {
@@ -143,10 +143,10 @@ const plantedBugs: readonly PlantedBug[] = [
   },
   {
     bug: "a node that may have been deposed answers reads",
-    file: `${log}/leader-log.ts`,
-    from: "return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;",
-    to: "return true;",
-    seed: 276,
+    file: `${log}/replica.ts`,
+    from: "leaseMs: electionMs * 1.2,\n    stuckMs: electionMs * 1.8,",
+    to: "leaseMs: electionMs * 12,\n    stuckMs: electionMs * 18,",
+    seed: 1,
     says: /not found|went back|a read says/,
   },
   {
@@ -170,7 +170,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: "packages/queue/src/owner.ts",
     from: 'if (!isCurrentToken(task, owner)) return refuse("not_owner");',
     to: "",
-    seed: 7,
+    seed: 1,
     says: /took the word of lease 1/,
   },
   {

@@ -336,9 +336,17 @@ test("a busy log that gathers takes those who were just answered into its next a
   assert.deepEqual(log.held.map(keysOf), [busy]);
   for (const run of timers.splice(0)) run();
   assert.deepEqual(log.held.slice(1).map(keysOf), [["waits", "answered"]]);
-  // Two are not many: the next append begins at once.
+  // Two are not many, and nobody waits: the next append begins at once.
   log.held[1]!.end();
   add("next");
   await turn();
   assert.deepEqual([log.held.slice(2).map(keysOf), timers], [[["next"]], []]);
+  add("came meanwhile");
+  await turn();
+  log.held[2]!.end();
+  add("answered");
+  await turn();
+  assert.equal(log.held.length, 3);
+  for (const run of timers.splice(0)) run();
+  assert.deepEqual(log.held.slice(3).map(keysOf), [["came meanwhile", "answered"]]);
 });

@@ -12,7 +12,7 @@ import type { EngineClock } from "./engine-options.ts";
 import type { FaultError } from "./fault.ts";
 import { type Frame, type Log, recordTypes } from "./log/log.ts";
 
-/** A log with at least this many batches in an append is busy. */
+/** A log with at least this many batches in an append is busy, and so is one for which others wait when an append ends. */
 const gatheredBatchesMin = 8;
 
 export interface GroupCommitEvents {
@@ -149,7 +149,9 @@ export class GroupCommit {
     this.#appending.shift();
     this.#options.events.durable(group);
     const { gatherMs } = this.#options.log;
-    if (gatherMs === undefined || group.batchCount < gatheredBatchesMin) this.#pump();
+    // Whoever came during the append was not one of those who wait for each answer before they send more.
+    const isBusy = group.batchCount >= gatheredBatchesMin || this.#waiting.length > 0;
+    if (gatherMs === undefined || !isBusy) this.#pump();
     else this.#gather(gatherMs);
     group.resolve();
   };

@@ -126,6 +126,9 @@ export class MemorySharedLog implements SharedLog {
   readonly #server: MemoryLogServer;
   readonly #way: Way;
   #isClosed = false;
+  /** The last slot that this end has heard of. */
+  #headSeen = 0;
+  #isCut = false;
 
   constructor(server: MemoryLogServer, way: Way) {
     this.#server = server;
@@ -143,12 +146,20 @@ export class MemorySharedLog implements SharedLog {
     }
   }
 
-  read(slot: number): Promise<readonly Uint8Array[]> {
-    return this.#ask(() => this.#server.read(slot));
+  async read(slot: number): Promise<readonly Uint8Array[]> {
+    const records = await this.#ask(() => this.#server.read(slot));
+    this.#isCut = records.length === readMax;
+    return records;
   }
 
-  bounds(): Promise<LogBounds> {
-    return this.#ask(() => this.#server.bounds);
+  hasMore(slot: number): boolean {
+    return this.#isCut || slot < this.#headSeen;
+  }
+
+  async bounds(): Promise<LogBounds> {
+    const bounds = await this.#ask(() => this.#server.bounds);
+    this.#headSeen = Math.max(this.#headSeen, bounds.last);
+    return bounds;
   }
 
   space(): Promise<LogSpace> {
@@ -166,7 +177,9 @@ export class MemorySharedLog implements SharedLog {
   }
 
   notified(text: string): void {
-    if (!this.#isClosed) this.onNotice(text);
+    if (this.#isClosed) return;
+    if (text === "") this.#headSeen = Math.max(this.#headSeen, this.#server.bounds.last);
+    this.onNotice(text);
   }
 
   async close(): Promise<void> {

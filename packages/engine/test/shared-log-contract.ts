@@ -80,6 +80,9 @@ export function sharedLogContract(name: string, open: Open): void {
       for (const [at, text] of expected.entries()) await log.append(bytes(text), at + 1);
       assert.deepEqual(await texts(log, 1), expected);
       assert.deepEqual(await texts(log, 399), expected.slice(398));
+      assert.equal(log.hasMore(400), false);
+      const piece = await log.read(1);
+      assert.equal(log.hasMore(piece.length), piece.length < 400);
     });
 
     test("keeps records of any bytes, also large ones", async () => {

@@ -58,7 +58,7 @@ const heldBytesMax = 64 * 1024 * 1024;
 const busyBeats = 4;
 const gatherMs = 1;
 /** The shortest time between two notices to the other nodes, which then read all new records together. */
-const noticeGapMs = 10;
+const noticeGapMs = 50;
 
 interface KeptRecord {
   readonly position: LogPosition;
@@ -365,14 +365,15 @@ export class LeaderLog implements Log {
     const before = this.#position;
     this.#position = readSlot(before, bytes).position;
     this.#bytes += bytes.length;
+    // The other nodes look for heartbeats by themselves.
     if (this.#position.index > before.index) {
       this.#kept.push({ position: this.#position, endBytes: this.#bytes });
+      this.#notify();
     }
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
     this.#isStuck = false;
     // The last bytes of a full log still take heartbeats.
     if (!this.#isFull) this.#problem = undefined;
-    this.#notify();
     this.onSure();
   }
 
@@ -380,10 +381,10 @@ export class LeaderLog implements Log {
     if (this.#hasNotified) return;
     this.#hasNotified = true;
     this.#parts.shared.notify();
-    const kept = this.#position;
+    const { index } = this.#position;
     void this.#parts.clock.after(noticeGapMs, () => {
       this.#hasNotified = false;
-      if (this.#position !== kept) this.#notify();
+      if (this.#position.index !== index) this.#notify();
     });
   }
 

@@ -344,7 +344,8 @@ export class Replica implements AsyncDisposable {
         }
         this.#position = position;
       }
-      if (records.length === 0) break;
+      // Later records are notified.
+      if (records.length === 0 || !shared.hasMore(this.#position.slot)) break;
     }
     if (isLed) this.#currentMs = startedMs;
   }

@@ -20,6 +20,8 @@ export interface SharedLog {
    * answers.
    */
   read(slot: number): Promise<readonly Uint8Array[]>;
+  /** Whether a read behind this slot probably finds records, as far as this end has heard. Asks nobody. */
+  hasMore(slot: number): boolean;
   /**
    * The first slot that is kept and the last one that is taken; `last + 1` and `last` when empty. Never older than an
    * append that was acknowledged before the question was asked.

@@ -144,6 +144,9 @@ export class EtcdProcess implements AsyncDisposable {
     const output = openSync(join(config.directory, "etcd.out"), "w");
     const child = spawn(program, etcdArguments({ ...config, ...start }), {
       detached: true,
+      // With more threads, Go wakes one for another after every message, and etcd is not faster.
+      // biome-ignore lint/style/noProcessEnv: etcd gets the environment of its node.
+      env: { GOMAXPROCS: "1", ...process.env },
       stdio: ["ignore", output, output],
     });
     this.#child = child;

@@ -2,6 +2,7 @@
  * The keys of a log in etcd, in their order:
  * - `h`: the last slot that is taken. One compare with it says that a slot is the next one.
  * - `m`: the id of the log. It is written once, so the revision of that write names this log and no later one.
+ * - `n`: the last slot of which the other nodes were notified.
  * - `p/<node>`: the last note of a node.
  * - `r/<slot>`: a record.
  */
@@ -10,10 +11,11 @@ import type { WireBytes } from "@codeq/protocol/wire";
 export interface LogKeys {
   readonly head: string;
   readonly meta: string;
+  readonly news: string;
   /** The first key behind the notes. */
   readonly notesEnd: string;
   noteOf(node: string): string;
-  isHead(key: WireBytes): boolean;
+  isNews(key: WireBytes): boolean;
   isNote(key: WireBytes): boolean;
   recordOf(slot: number): Buffer;
   slotOf(key: WireBytes): number;
@@ -28,15 +30,17 @@ export function keysOf(prefix: string, name: string): LogKeys {
   const base = `${prefix}l/${name}/`;
   const records = `${base}r/`;
   const head = `${base}h`;
-  const headBytes = Buffer.from(head);
+  const news = `${base}n`;
+  const newsBytes = Buffer.from(news);
   const noteBase = Buffer.from(`${base}p/`);
   const recordBase = Buffer.from(records);
   return {
     head,
     meta: `${base}m`,
+    news,
     notesEnd: `${base}q`,
     noteOf: (node) => `${base}p/${node}`,
-    isHead: (key) => headBytes.equals(bytesOf(key)),
+    isNews: (key) => newsBytes.equals(bytesOf(key)),
     isNote: (key) => noteBase.equals(bytesOf(key).subarray(0, noteBase.length)),
     recordOf: (slot) => Buffer.concat([recordBase, slotValue(slot)]),
     slotOf: (key) => slotIn(bytesOf(key).subarray(recordBase.length)),

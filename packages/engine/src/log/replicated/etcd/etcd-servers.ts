@@ -169,6 +169,7 @@ export class EtcdServers implements AsyncDisposable {
       clock,
       logId: found.logId,
       revision: found.revision,
+      head: found.bounds.last,
       compact: (revision) => this.#compact(revision),
     });
   }

@@ -39,6 +39,8 @@ export interface EtcdSharedLogParts {
   readonly logId: number;
   /** The revision of the write that made this log. */
   readonly revision: number;
+  /** How long the log is at least. */
+  readonly head: number;
   readonly clock: EngineClock;
   /** Frees the room of removed records, up to a revision. */
   readonly compact: (revision: number) => Promise<void>;
@@ -51,7 +53,9 @@ export class EtcdSharedLog implements SharedLog {
   readonly #parts: EtcdSharedLogParts;
   #appendTimeoutMs = appendTimeoutMinMs;
   /** The log is at least this long. */
-  #headSeen = 0;
+  #headSeen: number;
+  /** The last read found as many records as it may. */
+  #isCut = false;
   #averageBytes = 1024;
   #endWatch: () => void = () => {};
   #isClosed = false;
@@ -59,6 +63,7 @@ export class EtcdSharedLog implements SharedLog {
   constructor(parts: EtcdSharedLogParts) {
     this.#parts = parts;
     this.logId = parts.logId;
+    this.#headSeen = parts.head;
     this.#watch();
   }
 
@@ -141,19 +146,25 @@ export class EtcdSharedLog implements SharedLog {
     return all;
   }
 
+  hasMore(slot: number): boolean {
+    return this.#isCut || slot < this.#headSeen;
+  }
+
   async #range(slot: number, serializable: boolean): Promise<readonly Uint8Array[]> {
     const { client, keys } = this.#parts;
-    const limit = Math.ceil(readBytesMax / this.#averageBytes);
+    const wanted = Math.ceil(readBytesMax / this.#averageBytes);
+    const limit = Math.max(1, Math.min(wanted, readRecordsMax));
     const request = {
       ...messages.newRangeRequest(),
       key: keys.recordOf(slot),
       rangeEnd: keys.recordsEnd,
-      limit: Math.max(1, Math.min(limit, readRecordsMax)),
+      limit,
       serializable,
     };
     const { kvs } = await answered(
       client.ask(etcdMethods.range, request, { timeoutMs: askTimeoutMs }),
     );
+    this.#isCut = kvs.length === limit;
     const [first] = kvs;
     if (first === undefined) return [];
     const found = keys.slotOf(first.key);
@@ -207,13 +218,15 @@ export class EtcdSharedLog implements SharedLog {
     } while (from < keep);
   }
 
-  /** The other nodes see every new record by themselves. */
   notify(text = ""): void {
     const { client, keys, node } = this.#parts;
-    if (text === "" || this.#isClosed) return;
-    const request = { key: keys.noteOf(node), value: text };
+    if (this.#isClosed) return;
+    const request =
+      text === ""
+        ? { key: keys.news, value: slotValue(this.#headSeen) }
+        : { key: keys.noteOf(node), value: text };
     client.call(etcdMethods.put, request, askTimeoutMs).catch(() => {
-      // The next note replaces a lost one.
+      // The next notice replaces a lost one.
     });
   }
 
@@ -225,7 +238,7 @@ export class EtcdSharedLog implements SharedLog {
   #watch(): void {
     if (this.#isClosed) return;
     const { client, keys, clock } = this.#parts;
-    const value = { key: keys.head, rangeEnd: keys.notesEnd };
+    const value = { key: keys.news, rangeEnd: keys.notesEnd };
     const again = (): void => {
       this.#endWatch();
       this.#endWatch = clock.after(watchAgainMs, () => this.#watch());
@@ -248,7 +261,7 @@ export class EtcdSharedLog implements SharedLog {
     for (const { kv } of events) {
       if (kv === undefined || kv.value.length === 0) continue;
       if (keys.isNote(kv.key)) this.onNotice(textOf(kv.value));
-      if (!keys.isHead(kv.key)) continue;
+      if (!keys.isNews(kv.key)) continue;
       isNew = true;
       // The server that is read may be another one, which is behind.
       this.#headSeen = Math.max(this.#headSeen, slotIn(kv.value));
