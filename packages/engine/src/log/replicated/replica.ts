@@ -482,7 +482,12 @@ export class Replica implements AsyncDisposable {
       this.#marked = follower.durablePosition;
       this.#leading = led;
       this.#become("leading");
-      const why = await Promise.race([log.lost, stopped]);
+      // Callers wait while this node steps down, so its kv takes most of the changes before that.
+      const isReady = stopped.then(async (asked) => {
+        if (!this.#isAbandoned) await led.settle().catch(() => {});
+        return asked;
+      });
+      const why = await Promise.race([log.lost, isReady]);
       this.#leading = undefined;
       this.#become("steppingDown");
       if (this.#isAbandoned) await this.#giveUp(log, led);
