@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { limits } from "@codeq/protocol";
+import { systemClock } from "../clock.ts";
 import { Permanent, RateLimited, task } from "../index.ts";
 import { testServer } from "../test-server/index.ts";
 import { stackOf } from "./outcome.ts";
@@ -45,7 +46,7 @@ test("the pause of a rate limit is a duration, or the value of a Retry-After hea
   assert.equal(new RateLimited("120").holdMs, 120_000);
   assert.equal(new RateLimited("120").message, "rate limited for 2m");
   assert.equal(new RateLimited(1500).holdMs, 1500);
-  const { holdMs } = new RateLimited(new Date(Date.now() + 300_000).toUTCString());
+  const { holdMs } = new RateLimited(new Date(systemClock.nowMs() + 300_000).toUTCString());
   assert.ok(holdMs > 290_000 && holdMs <= 300_000, `${holdMs} ms`);
   assert.equal(new RateLimited("Thu, 19 Nov 1981 08:52:00 GMT").holdMs, 0);
   for (const wrong of ["", "soon", "-1", "2026-01-01"]) {
