@@ -136,7 +136,7 @@ export class ClusterSchedules {
           known.pauses.push({ fromMs, toMs: Number.POSITIVE_INFINITY });
       },
       () => {
-        if (known.askedMs === askedMs) known.isAsked = false;
+        if (known.askedMs === askedMs) forget(known);
       },
     );
   }
@@ -170,10 +170,9 @@ export class ClusterSchedules {
   }
 }
 
-/** A request without an answer may happen at any time: nothing is known of pauses from then on. */
+/** A request without an answer may happen at any time: nothing is known of later pauses. */
 function forget(known: Known): void {
   known.isAsked = false;
-  known.pauses.length = 0;
   known.isSure = false;
   if (known.state === "paused") known.state = "running";
 }

@@ -217,6 +217,14 @@ const plantedBugs: readonly PlantedBug[] = [
     says: /schedule \S+: \S+ was created before/,
   },
   {
+    bug: "a schedule fires while it is paused",
+    file: scheduleRule,
+    from: "if (pause !== undefined) return undefined;",
+    to: "",
+    seed: 1,
+    says: /schedule \S+: \S+ was created during a pause/,
+  },
+  {
     bug: "a schedule fires while its task has not ended",
     file: scheduleRule,
     from: 'if (overlap !== "allow" && this.#live > 0) {',
