@@ -19,7 +19,7 @@ export class ReadOnlyDisk implements ReadableDisk {
   }
 
   open(name: string): Promise<ReadableFile> {
-    return opened(join(this.directory, name), fs.constants.O_RDONLY);
+    return opened(join(this.directory, name), fs.constants.O_RDONLY, neverHere);
   }
 
   async list(): Promise<string[]> {
@@ -33,20 +33,25 @@ export class ReadOnlyDisk implements ReadableDisk {
 
 export class NodeDisk implements Disk {
   readonly directory: string;
+  readonly #pace: SyncPace;
 
-  private constructor(directory: string) {
+  private constructor(directory: string, monotonicMs: () => number) {
     this.directory = directory;
+    this.#pace = new SyncPace(monotonicMs);
   }
 
   /** Creates the directory and its parents when they are missing. */
-  static async open(directory: string): Promise<NodeDisk> {
+  static async open(
+    directory: string,
+    monotonicMs: () => number = () => performance.now(),
+  ): Promise<NodeDisk> {
     await mkdir(directory, { recursive: true });
-    return new NodeDisk(directory);
+    return new NodeDisk(directory, monotonicMs);
   }
 
   open(name: string, options: { readonly create?: boolean } = {}): Promise<DiskFile> {
     const flags = fs.constants.O_RDWR | (options.create === true ? fs.constants.O_CREAT : 0);
-    return opened(join(this.directory, name), flags);
+    return opened(join(this.directory, name), flags, this.#pace);
   }
 
   list(): Promise<string[]> {
@@ -76,11 +81,11 @@ export class NodeDisk implements Disk {
   }
 }
 
-function opened(path: string, flags: number): Promise<NodeFile> {
+function opened(path: string, flags: number, pace: SyncPace): Promise<NodeFile> {
   return new Promise((resolve, reject) => {
     fs.open(path, flags, 0o640, (error, fd) => {
       if (error) reject(error);
-      else resolve(new NodeFile(fd));
+      else resolve(new NodeFile(fd, pace));
     });
   });
 }
@@ -91,12 +96,56 @@ function opened(path: string, flags: number): Promise<NodeFile> {
  */
 const writeHereBytesMax = 256 * 1024;
 
+/** After a sync that took longer than this, the next one is left to another thread. */
+const syncHereMsMax = 1;
+/** The disk of a busy server has less rest than this between two syncs. */
+const restMsMin = 0.1;
+
+/**
+ * Decides where a file is synced. A busy server works while another thread syncs. With few tasks, to wake that thread
+ * and to be woken by it costs more than to wait for a fast disk.
+ */
+class SyncPace {
+  readonly #monotonicMs: () => number;
+  #underWay = 0;
+  /** How long the last sync took, and when it ended. */
+  #tookMs = Number.POSITIVE_INFINITY;
+  #endedMs = 0;
+
+  constructor(monotonicMs: () => number) {
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** Returns when the sync began. */
+  begin(): number {
+    this.#underWay += 1;
+    return this.#monotonicMs();
+  }
+
+  /** Whether the sync that began last is made without another thread. */
+  isHere(startedMs: number): boolean {
+    const hasRested = startedMs - this.#endedMs >= restMsMin;
+    return this.#underWay === 1 && hasRested && this.#tookMs <= syncHereMsMax;
+  }
+
+  end(startedMs: number): void {
+    this.#underWay -= 1;
+    this.#endedMs = this.#monotonicMs();
+    this.#tookMs = this.#endedMs - startedMs;
+  }
+}
+
+/** For files that are only read. */
+const neverHere = new SyncPace(() => 0);
+
 class NodeFile implements DiskFile {
   readonly #fd: number;
+  readonly #pace: SyncPace;
   #closed = false;
 
-  constructor(fd: number) {
+  constructor(fd: number, pace: SyncPace) {
     this.#fd = fd;
+    this.#pace = pace;
   }
 
   write(bytes: Uint8Array, position: number): Promise<void> {
@@ -164,8 +213,31 @@ class NodeFile implements DiskFile {
   }
 
   syncThen(done: DiskDone): void {
-    if (this.#closed) process.nextTick(done, fileIsClosed());
-    else fs.fdatasync(this.#fd, done);
+    if (this.#closed) {
+      process.nextTick(done, fileIsClosed());
+      return;
+    }
+    const pace = this.#pace;
+    const startedMs = pace.begin();
+    if (pace.isHere(startedMs)) {
+      const error = this.#syncHere();
+      pace.end(startedMs);
+      queueMicrotask(() => done(error));
+      return;
+    }
+    fs.fdatasync(this.#fd, (error) => {
+      pace.end(startedMs);
+      done(error);
+    });
+  }
+
+  #syncHere(): Error | null {
+    try {
+      fs.fdatasyncSync(this.#fd);
+      return null;
+    } catch (error) {
+      return error as Error;
+    }
   }
 
   close(): Promise<void> {
