@@ -167,10 +167,9 @@ export class Dispatch {
   ): void {
     const { clock, events } = this.#server;
     const seconds = (clock.monotonicMs() - answered.startedMs) / 1000;
-    for (let left = answered.ok; left > 0; left--) events.operated(operation.name, "ok", seconds);
-    for (let left = answered.refused; left > 0; left--) {
-      events.operated(operation.name, "refused", seconds);
-    }
+    const { ok, refused } = answered;
+    if (ok > 0) events.operated(operation.name, "ok", seconds, ok);
+    if (refused > 0) events.operated(operation.name, "refused", seconds, refused);
   }
 
   /** What operations work on, for callers of `enter`. */

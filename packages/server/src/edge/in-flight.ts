@@ -51,8 +51,11 @@ export class InFlight {
 
   #changed(input: Input, change: number): void {
     const { tenantId } = input;
-    const tenant = this.#tenants.get(tenantId) ?? { bytes: 0, unfinished: new Set() };
-    this.#tenants.set(tenantId, tenant);
+    let tenant = this.#tenants.get(tenantId);
+    if (tenant === undefined) {
+      tenant = { bytes: 0, unfinished: new Set() };
+      this.#tenants.set(tenantId, tenant);
+    }
     this.#bytes += change;
     tenant.bytes += change;
     if (change > 0 && !input.isWhole) tenant.unfinished.add(input);

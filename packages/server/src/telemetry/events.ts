@@ -101,8 +101,8 @@ export class Events {
     this.#metrics.accessRefusals.inc(code);
   }
 
-  operated(operation: string, outcome: OperationOutcome, seconds: number): void {
-    this.#metrics.operationSeconds.observe(seconds, operation, outcome);
+  operated(operation: string, outcome: OperationOutcome, seconds: number, times = 1): void {
+    this.#metrics.operationSeconds.observeTimes(times, seconds, operation, outcome);
   }
 
   /** Every task of a group waited for the whole group. */

@@ -301,7 +301,7 @@ export class StreamCall<Reply> {
     this.#input?.hold(this.#unansweredBytes);
     const tooMuch =
       this.#unansweredEvents >= unansweredEventsMax ||
-      this.#unansweredBytes >= this.#unansweredBytesMax ||
+      this.#isTooMuch(this.#unansweredBytes) ||
       this.#batchesUnderWay > 0;
     if (tooMuch === this.#isPaused) return;
     this.#isPaused = tooMuch;
@@ -313,10 +313,11 @@ export class StreamCall<Reply> {
     this.#stream.pause();
   }
 
-  get #unansweredBytesMax(): number {
+  #isTooMuch(bytes: number): boolean {
+    if (bytes < unansweredBytesMaxCrowded) return false;
     const tenantId = this.#input?.tenantId;
     const isCrowded = tenantId !== undefined && this.#inFlight.isCrowded(tenantId);
-    return isCrowded ? unansweredBytesMaxCrowded : unansweredBytesMax;
+    return isCrowded || bytes >= unansweredBytesMax;
   }
 
   #endWhenDrained(): void {
