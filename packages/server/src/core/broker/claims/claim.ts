@@ -33,6 +33,8 @@ export abstract class Claim implements Waiter<readonly ClaimedTask[]> {
   /** When the wait ends, on the monotonic clock; a router needs it to continue the wait. */
   waitUntilMs = 0;
   cancelTimer: (() => void) | undefined = undefined;
+  /** The claim is choosing its tasks. */
+  isTaking = false;
   /** The caller has gone. */
   isCancelled = false;
   /** The tasks are decided, and on their way. */

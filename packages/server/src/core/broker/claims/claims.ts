@@ -186,6 +186,8 @@ export class Claims {
 
   /** Serves the claim: whether there was a task, or a promise of what has to be read first. */
   #serve(claim: Claim): boolean | Promise<void> {
+    // Ending a task whose time is over serves waiting claims, and the claim that met the task may be one of them.
+    if (claim.isTaking) return false;
     const { queues } = this.#parts;
     const allowed = this.allowance(claim.tenantId);
     if (allowed === "storage") return false;
@@ -194,7 +196,12 @@ export class Claims {
       queues.tenant(claim.tenantId).isHeldBack = true;
       return false;
     }
-    return this.#takeUpTo(count, claim);
+    claim.isTaking = true;
+    try {
+      return this.#takeUpTo(count, claim);
+    } finally {
+      claim.isTaking = false;
+    }
   }
 
   #takeUpTo(count: number, claim: Claim): boolean | Promise<void> {
