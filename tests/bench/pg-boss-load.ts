@@ -57,6 +57,7 @@ export async function pgBossCycles(
     while (performance.now() < endsAt) {
       await boss.insert(of.queue, Array.from({ length: batchSize }, job));
       const jobs = await boss.fetch(of.queue, { batchSize, ...limit });
+      if (jobs.length === 0) continue;
       await boss.complete(
         of.queue,
         jobs.map(({ id }) => id),
