@@ -143,10 +143,10 @@ const plantedBugs: readonly PlantedBug[] = [
   },
   {
     bug: "a node that may have been deposed answers reads",
-    file: `${log}/replica.ts`,
-    from: "leaseMs: electionMs * 1.2,\n    stuckMs: electionMs * 1.8,",
-    to: "leaseMs: electionMs * 12,\n    stuckMs: electionMs * 18,",
-    seed: 1,
+    file: `${log}/leader-log.ts`,
+    from: "return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;",
+    to: "return true;",
+    seed: 329,
     says: /not found|went back|a read says/,
   },
   {

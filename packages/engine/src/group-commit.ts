@@ -149,7 +149,7 @@ export class GroupCommit {
     this.#appending.shift();
     this.#options.events.durable(group);
     const { gatherMs } = this.#options.log;
-    // Whoever came during the append was not one of those who wait for each answer before they send more.
+    // Writers that came during the append do not wait for each answer before they send more.
     const isBusy = group.batchCount >= gatheredBatchesMin || this.#waiting.length > 0;
     if (gatherMs === undefined || !isBusy) this.#pump();
     else this.#gather(gatherMs);

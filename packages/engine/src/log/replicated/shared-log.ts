@@ -20,7 +20,7 @@ export interface SharedLog {
    * answers.
    */
   read(slot: number): Promise<readonly Uint8Array[]>;
-  /** Whether a read behind this slot probably finds records, as far as this end has heard. Asks nobody. */
+  /** Whether a read behind this slot probably finds records, as far as this end has heard. Sends no request. */
   hasMore(slot: number): boolean;
   /**
    * The first slot that is kept and the last one that is taken; `last + 1` and `last` when empty. Never older than an

@@ -32,7 +32,7 @@ export interface HttpPagesParts {
 
 /** From the connection to the end of the answer; also for the first bytes of other connections. */
 const connectionMs = 10_000;
-/** Connections with HTTP/1, and requests of HTTP/2. Beyond it the oldest is ended: whoever reads its answer is done at once. */
+/** Connections with HTTP/1, and requests of HTTP/2. Beyond it the oldest is ended: a client that reads its answer is done at once. */
 const openMax = 128;
 const preface = "PRI";
 const misdirected = 421;

@@ -122,8 +122,8 @@ function limitPieces(request: IncomingMessage): void {
 const answeredAtOnce = new WeakSet<IncomingMessage>();
 
 /**
- * Parses no chunk of a request whose body nobody wants, asked when the request has come. The parser runs through a whole
- * packet, which may have ten thousand chunks.
+ * Parses no chunk of a request whose body is not wanted, which is decided when the request has come. The parser runs
+ * through a whole packet, which may have ten thousand chunks.
  */
 export function skipChunks(
   socket: ParsedSocket,
