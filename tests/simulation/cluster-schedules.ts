@@ -120,8 +120,9 @@ export class ClusterSchedules {
     known.isAsked = true;
     const askedMs = clock.nowMs();
     known.askedMs = askedMs;
+    // Later pauses are not listed once a request had no answer, and end nothing.
     const last = known.pauses.at(-1);
-    if (state === "paused" && last !== undefined) last.toMs = clock.nowMs();
+    if (state === "paused" && last?.toMs === Number.POSITIVE_INFINITY) last.toMs = clock.nowMs();
     const asked: Promise<unknown> =
       state === "missing"
         ? Promise.resolve(schedules.put(of, known.options, undefined))
