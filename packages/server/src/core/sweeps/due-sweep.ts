@@ -25,6 +25,8 @@ export class DueSweep implements Job {
   #nextMs = 0;
   /** What stands up to here in the index has been looked at. */
   #lookedTo: Position | undefined;
+  /** The earliest moment that was planned since the last scan began. */
+  #plannedMs = Number.POSITIVE_INFINITY;
   #beginnings = 0;
 
   constructor(parts: DueSweepParts) {
@@ -34,6 +36,7 @@ export class DueSweep implements Job {
 
   /** A task is due at this time; true when that is earlier than all others. */
   plan(dueMs: number): boolean {
+    this.#plannedMs = Math.min(this.#plannedMs, dueMs);
     const position = this.#lookedTo;
     if (position !== undefined && dueMs <= position.number) {
       this.#lookedTo = { number: dueMs, id: "" as TaskId };
@@ -64,20 +67,26 @@ export class DueSweep implements Job {
     store.assertDeletable();
     // What is planned while the scan runs lowers this again.
     this.#nextMs = Number.POSITIVE_INFINITY;
+    this.#plannedMs = Number.POSITIVE_INFINITY;
     const lookedFrom = this.#lookedTo;
     const beginning = this.#beginnings;
     const wanted = { after: lookedFrom, untilMs: nowMs, limit: batchMax };
     const due = await store.dueAfter(this.#parts.index, wanted);
     if (beginning !== this.#beginnings) return;
     const last = due.at(-1);
-    if (last !== undefined) this.#lookedTo = last;
+    // The scan may have passed the place of what was planned meanwhile.
+    if (last !== undefined) {
+      const number = this.#plannedMs;
+      this.#lookedTo = number <= last.number ? { number, id: "" as TaskId } : last;
+    }
     try {
       await this.#parts.act(due, nowMs);
       if (due.length === batchMax) this.#nextMs = Math.min(this.#nextMs, nowMs);
       else await this.#planNext();
     } catch (error) {
       // They are still there and have to be found again.
-      if (lookedFrom === undefined || lookedFrom.number <= (this.#lookedTo?.number ?? 0)) {
+      const to = this.#lookedTo;
+      if (lookedFrom === undefined || (to !== undefined && isBefore(lookedFrom, to))) {
         this.#lookedTo = lookedFrom;
       }
       this.#nextMs = Math.min(this.#nextMs, nowMs);
@@ -92,4 +101,8 @@ export class DueSweep implements Job {
     const [next] = await store.dueAfter(index, wanted);
     if (next !== undefined) this.plan(next.number);
   }
+}
+
+function isBefore(one: Position, other: Position): boolean {
+  return one.number < other.number || (one.number === other.number && one.id < other.id);
 }
