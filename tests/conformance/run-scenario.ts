@@ -232,17 +232,28 @@ class Scene {
   }
 
   async #until(path: string, expect: unknown): Promise<void> {
-    for (;;) {
-      const { changed } = this.#parts.server;
-      const found = await this.#parts.server.get(path);
-      if (fits(found, expect)) return;
-      await withLimit(changed, () => `it is ${shown(found)}`);
+    const { server } = this.#parts;
+    let found: unknown;
+    let isLate = false;
+    const look = async (): Promise<void> => {
+      while (!isLate) {
+        // The feed also beats when nothing happens.
+        const { changed } = server;
+        found = await server.get(path);
+        if (fits(found, expect)) return;
+        await changed;
+      }
+    };
+    try {
+      await withLimit(look(), () => `it is ${shown(found)}`);
+    } finally {
+      isLate = true;
     }
   }
 }
 
 function shown(value: unknown): string {
-  return JSON.stringify(value).slice(0, 1_000);
+  return String(JSON.stringify(value)).slice(0, 1_000);
 }
 
 async function withLimit<T>(promise: Promise<T>, why: () => string): Promise<T> {
