@@ -67,14 +67,14 @@ export class NoAnswerError extends Error {
   /** What to do about it, when the reason tells. */
   readonly advice: string | undefined;
 
-  constructor(cause: unknown, isLate: boolean) {
+  constructor(cause: unknown, { isLate, isTls }: { isLate: boolean; isTls: boolean }) {
     const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
     const { code = "", name = "" } = inner as { code?: string; name?: string };
     super(isLate ? `no answer within ${answerMsMax / 1000} s` : reasonOf(code, inner), { cause });
     this.name = "NoAnswerError";
     this.code = code || name;
     this.mayHaveArrived = !neverSent.has(this.code);
-    this.advice = isLate ? lateAdvice : adviceFor(this.code);
+    this.advice = isLate ? lateAdvice : adviceFor(this.code, isTls);
   }
 }
 
@@ -101,7 +101,7 @@ export class HttpCore {
       const text = await textOf(response, bytesMax);
       return { status: response.status, headers: response.headers, text };
     } catch (error) {
-      throw failureOf(error, { signal, late: late.signal });
+      throw this.#failureOf(error, { signal, late: late.signal });
     } finally {
       cancel();
     }
@@ -114,7 +114,7 @@ export class HttpCore {
     try {
       return await this.#ask(request, late.signal);
     } catch (error) {
-      throw failureOf(error, { signal: request.signal, late: late.signal });
+      throw this.#failureOf(error, { signal: request.signal, late: late.signal });
     } finally {
       cancel();
     }
@@ -147,12 +147,22 @@ export class HttpCore {
         }
       }
     } catch (error) {
-      throw failureOf(error, { signal, late: late.signal });
+      throw this.#failureOf(error, { signal, late: late.signal });
     } finally {
       cancel();
       late.abort();
     }
     if (refused !== undefined) onRefused(refused);
+  }
+
+  #failureOf(
+    error: unknown,
+    { signal, late }: { signal: AbortSignal | undefined; late: AbortSignal },
+  ): unknown {
+    if (signal?.aborted === true) return signal.reason;
+    if (error instanceof ForeignAnswerError) return error;
+    const isTls = this.#url.protocol === "https:";
+    return new NoAnswerError(error, { isLate: late.aborted, isTls });
   }
 
   async #ask(request: CoreRequest, late: AbortSignal): Promise<Response> {
@@ -236,23 +246,17 @@ async function textOf({ body }: Response, bytesMax: number): Promise<string> {
   return text + decoder.decode();
 }
 
-function failureOf(
-  error: unknown,
-  { signal, late }: { signal: AbortSignal | undefined; late: AbortSignal },
-): unknown {
-  if (signal?.aborted === true) return signal.reason;
-  if (error instanceof ForeignAnswerError) return error;
-  return new NoAnswerError(error, late.aborted);
-}
-
 const lateAdvice =
   "the server may hang, or a firewall may drop the request: look at the log of the server, and at /healthz from its machine";
 
-function adviceFor(code: string): string | undefined {
+function adviceFor(code: string, isTls: boolean): string | undefined {
   if (isUnknownIssuer(code)) {
     return "name the CA of the server: --ca-file, the option tls.ca of the library, or NODE_EXTRA_CA_CERTS";
   }
-  if (code.startsWith("ERR_SSL_TLSV1") || code === "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE") {
+  // With TLS 1.3, the server may be gone before the client has read why.
+  const isHangUp = isTls && code === "ECONNRESET";
+  const isAlert = code.startsWith("ERR_SSL_TLSV1") || code.endsWith("_ALERT_HANDSHAKE_FAILURE");
+  if (isAlert || isHangUp) {
     return "the server may want a client certificate: --cert-file and --key-file, or the option tls of the library";
   }
   if (code === "EPIPE") {
