@@ -17,6 +17,10 @@ import { oldestNode } from "./install/oldest-node.ts";
 import { postgresBinaries } from "./outbox/postgres-binary.ts";
 import { prismaPackages } from "./outbox/prisma-client.ts";
 
+/** What `npm start` and `codeq` of a checkout compile when it is not there: one test would take it from under another. */
+const compile = `import { buildPackage } from "./scripts/build.mjs";
+for (const each of ["server", "cli"]) buildPackage(process.execPath, each);`;
+
 type Got = { readonly path: string } | { readonly missing: string };
 
 /** Go keeps what it has compiled; the test links it in a moment. */
@@ -27,6 +31,12 @@ function compiled(folder: string, what = "."): Got {
     env: goEnvironment,
   });
   return status === 0 ? { path: folder } : { missing: "Go is missing, or cannot get the modules" };
+}
+
+function compiledPackages(): Got {
+  const args = ["--input-type=module", "-e", compile];
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
+  return status === 0 ? { path: "packages" } : { missing: stderr };
 }
 
 const tools: Readonly<Record<string, () => Got | Promise<Got>>> = {
@@ -42,6 +52,7 @@ const tools: Readonly<Record<string, () => Got | Promise<Got>>> = {
   deno: () => runtime("deno"),
   "schema of Kubernetes": () => schemaOf("kubernetes"),
   "schema of Compose": () => schemaOf("compose"),
+  "compiled packages": compiledPackages,
   "packed packages": async () => ({ path: await packedPackages() }),
   executable: async () => ({ path: await builtExecutable() }),
   "example in Go": () => compiled("examples/go"),
