@@ -1,9 +1,11 @@
 /** How the client finds its way: TLS, servers without streams, and strangers on a port. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
+import { createServer as createTlsServer } from "node:tls";
 import { type CodeqError, codeq, task } from "@codeq/client";
 import { TlsWorld } from "../../packages/server/test/tls-files.ts";
 import { type ServerProcess, startServer } from "../e2e/server-process.ts";
@@ -114,6 +116,22 @@ test("a server that wants client certificates is shown one, over streams and ove
     message: /cannot reach https:.*; the server may want a client certificate/,
   });
   await bare.close({ timeout: 0 });
+});
+
+test("a server that hangs up over TLS may want a client certificate", async (t) => {
+  const files = new TlsWorld(t);
+  const { cert, key } = files.issue("first");
+  const server = createTlsServer({ cert, key }, (socket) => socket.destroy());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const client = codeq({ url, transport: "http", tls: { ca: files.ca.cert } });
+  await assert.rejects(client.enqueue(double, 1, { timeout: "1s" }), {
+    code: "timeout",
+    message: /cannot reach https:.*; the server may want a client certificate/,
+  });
+  await client.close({ timeout: 0 });
 });
 
 test("a server without streams is used over HTTP", async (t) => {
