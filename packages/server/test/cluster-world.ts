@@ -117,6 +117,8 @@ export class SimNode {
   isCutOff = false;
   /** The kv takes nothing. */
   isDiskFull = false;
+  /** How long the kv takes for every write. */
+  writeMs = 0;
   /** How far its wall clock is ahead. */
   clockOffMs = 0;
   /** Undefined until it is open. */
@@ -274,10 +276,13 @@ export class SimNode {
     const { random, logs } = this.#world;
     const contents = this.contents[shard] as Map<string, Buffer>;
     const life = this.#life;
+    const clock = this.#clock();
     const beforeWrite = async (): Promise<void> => {
       // A process that has ended writes nothing.
       if (life !== this.#life) await new Promise(() => {});
       if (this.isDiskFull) throw new FaultError("disk_full", "the disk of the node is full");
+      const { writeMs } = this;
+      if (writeMs > 0) await new Promise<void>((resolve) => void clock.after(writeMs, resolve));
       this.#earlier[shard]?.push(new Map(contents));
     };
     const files = this.#files(shard);
@@ -301,7 +306,7 @@ export class SimNode {
       self: this.name,
       nodes: this.#world.nodesFor(shard),
       rank: Math.max(this.#rankMin, this.#world.nodesFor(shard).indexOf(this.name.id)),
-      clock: this.#clock(),
+      clock,
       drawWriter: () => 1 + random.int(2 ** 47),
       flushBytes: 2000,
       isLimited: false,

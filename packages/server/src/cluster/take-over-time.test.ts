@@ -1,7 +1,9 @@
 /** How long a shard is without a leader, on a simulated clock and with a log that answers within 12 ms. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { create } from "../../test/broker-world.ts";
 import { ClusterWorld, type SimNode } from "../../test/cluster-world.ts";
+import type { Router } from "../core/shards/router.ts";
 
 const seeds = [1, 2, 3, 4, 5];
 
@@ -64,6 +66,24 @@ test("a leader that hands over has another node as its successor within a tenth 
 
 test("a leader that ends hands over as fast, although it is the first in rank", async () => {
   assertAtMost(await gapsAfter((leader) => void leader.stop()), 100);
+});
+
+test("a leader that hands over writes its changes to its slow disk while it still leads", async () => {
+  const world = new ClusterWorld({ seed: 1, trouble: 0 });
+  const { clock } = world;
+  while (world.leaderOf(0) === undefined) await clock.advance(50);
+  const leader = world.leaderOf(0) as SimNode;
+  for (let number = 0; number < 5; number += 1) create(leader.router as Router);
+  await clock.advance(100);
+  leader.writeMs = 500;
+  const startMs = clock.monotonicMs();
+  leader.shards[0]?.handOff(undefined);
+  while (world.leaderOf(0) === leader) await clock.advance(5);
+  assert.ok(clock.monotonicMs() - startMs >= leader.writeMs, "the changes were written first");
+  const endMs = clock.monotonicMs();
+  while (world.leaderOf(0) === undefined) await clock.advance(5);
+  assert.notEqual(world.leaderOf(0), leader);
+  assertAtMost([clock.monotonicMs() - endMs], 100);
 });
 
 test("a leader that is killed has a successor within 1.8 seconds", async () => {
