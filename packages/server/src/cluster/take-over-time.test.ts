@@ -1,6 +1,7 @@
 /** How long a shard is without a leader, on a simulated clock and with a log that answers within 12 ms. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { MemoryLogServer } from "../../../engine/test/memory-shared-log.ts";
 import { create } from "../../test/broker-world.ts";
 import { ClusterWorld, type SimNode } from "../../test/cluster-world.ts";
 import type { Router } from "../core/shards/router.ts";
@@ -113,6 +114,24 @@ for (const outageMs of [900, 1500, 2500]) {
     assertAtMost(gaps, Math.max(1800, outageMs + 900));
   });
 }
+
+test("a leader whose last record is kept late has a successor soon after it", async () => {
+  const outageMs = 1700;
+  const gaps = await gapsAfter((leader, { clock, logs: [log] }) => {
+    const server = log as MemoryLogServer;
+    let sent: Parameters<MemoryLogServer["append"]> | undefined;
+    server.append = (...record) => {
+      sent ??= record;
+      return { kind: "unknown", why: "the log servers elect a leader" };
+    };
+    clock.after(400, () => leader.kill());
+    clock.after(outageMs, () => {
+      server.append = MemoryLogServer.prototype.append;
+      if (sent !== undefined) assert.deepEqual(server.append(...sent), { kind: "kept" });
+    });
+  });
+  assertAtMost(gaps, outageMs + 700);
+});
 
 test("a leader goes on when the log servers were away for two seconds", async () => {
   for (const seed of seeds) {

@@ -411,7 +411,10 @@ export class LeaderLog implements Log {
     this.#isWorking = true;
     await this.#putBeat();
     this.#isWorking = false;
-    if (this.#pending === undefined) this.#planBeat();
+    const { clock, beatMs } = this.#parts;
+    const leftMs = this.#beatMs + beatMs - clock.monotonicMs();
+    // The others take a heartbeat that is late for the last one of a leader that is gone.
+    if (this.#pending === undefined) this.#planBeat(Math.max(0, leftMs));
     else void this.#work();
   }
 

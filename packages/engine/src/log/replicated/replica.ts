@@ -63,6 +63,11 @@ export interface ReplicaStatus {
 export interface ReplicaTiming {
   /** After this time without a record, the leader is considered gone. */
   readonly patienceMs: number;
+  /**
+   * A record that comes after a longer silence may have been written before that: log servers keep the last record of
+   * a leader that is gone when they have elected a leader of their own.
+   */
+  readonly lateMs: number;
   /** How much longer a candidate waits, for each rank that it is lower. */
   readonly rankStepMs: number;
   /** How long a log has to answer again before a candidate asks it: its leader may just be about to go on. */
@@ -85,6 +90,7 @@ export interface ReplicaTiming {
 export function replicaTimingOf(electionMs: number): ReplicaTiming {
   return {
     patienceMs: electionMs * 1.5,
+    lateMs: electionMs,
     rankStepMs: electionMs * 0.1,
     graceMs: electionMs * 0.25,
     pollMs: electionMs * 0.15,
@@ -153,8 +159,11 @@ export class Replica implements AsyncDisposable {
   #role: ReplicaRole = "following";
   #position: LogPosition;
   #leader: LeaderName | undefined;
+  /** When the leader was last known to live. */
   #heardMs: number;
-  /** When the log last did not answer. */
+  /** When the last record was read. */
+  #recordMs: number;
+  /** When the log last did not answer, or answered late. */
   #deafMs = Number.NEGATIVE_INFINITY;
   /** When the log was last read to its end and had a record of its leader. */
   #currentMs = Number.NEGATIVE_INFINITY;
@@ -210,6 +219,7 @@ export class Replica implements AsyncDisposable {
       keptMs: this.#timing.checkpointMs * notesKept,
     });
     this.#heardMs = parts.clock.monotonicMs();
+    this.#recordMs = this.#heardMs;
     parts.shared.onNotice = (text) => this.#heard(text);
     this.#planCheckpoint();
     this.#ended = this.#run();
@@ -354,8 +364,8 @@ export class Replica implements AsyncDisposable {
     { header, body }: Extract<Meaning, { kind: "live" }>,
     position: LogPosition,
   ): Promise<void> {
-    const { clock, follower } = this.#parts;
-    this.#heardMs = clock.monotonicMs();
+    const { follower } = this.#parts;
+    this.#noteRecord(header.type);
     if (header.type === recordTypes.batches) {
       await follower.apply({ body, opCount: header.opCount }, position);
       return;
@@ -370,6 +380,15 @@ export class Replica implements AsyncDisposable {
       this.#know(undefined);
       this.#endPosition = position;
     } else this.#know(JSON.parse(body.toString()) as LeaderName);
+  }
+
+  /** A leader writes a record when the one before is kept, so two records in time show that it lives. */
+  #noteRecord(type: number): void {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const isOfLeader = type === recordTypes.batches || type === sharedRecordTypes.heartbeat;
+    if (isOfLeader && nowMs - this.#recordMs > this.#timing.lateMs) this.#deafMs = nowMs;
+    else this.#heardMs = nowMs;
+    this.#recordMs = nowMs;
   }
 
   /** How much less a node waits after a hand-over to the named node. */
@@ -507,6 +526,7 @@ export class Replica implements AsyncDisposable {
       this.#leaderLog = undefined;
       this.#stopLeading = undefined;
       this.#heardMs = clock.monotonicMs();
+      this.#recordMs = this.#heardMs;
       if (this.#leader?.id === self.id) this.#know(undefined);
       this.#position = follower.startOver();
       this.#become("following");

@@ -68,8 +68,8 @@ export const etcdMethods: EtcdMethods = {
 };
 
 /** How often a client that uses another member asks whether the nearest one answers again. */
-const homeEveryMs = 2000;
-const homeTimeoutMs = 1000;
+const homeEveryMs = 500;
+const homeTimeoutMs = 500;
 /** How long a member may take before the next one is asked as well; half as long for the second one. */
 const nextAfterMs = 200;
 
