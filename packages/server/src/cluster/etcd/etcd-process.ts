@@ -7,6 +7,9 @@
  * - If other members answer, it joins them: as a learner, which does not vote before it has copied everything. A
  *   member of this node that was there before has lost its disk, and is removed first.
  * - If none answers, it waits, unless this node begins the cluster.
+ *
+ * An etcd ends when its disk is full, and the others answer nothing until they have elected a leader, if it was their
+ * leader. So it hands that over as soon as the disk is nearly full, and is not started before there is some room.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -21,6 +24,9 @@ import { hostAndPort } from "../peers/peers.ts";
 import { type EtcdConfig, type EtcdPeer, etcdArguments } from "./etcd-arguments.ts";
 
 const startAgainMs = 1000;
+/** With less room, etcd would end soon after its start, perhaps as the leader of the others. */
+const startBytesMin = 16 * 1024 * 1024;
+const lookAtDiskMs = 1000;
 const askAgainMs = 200;
 const stopAskMs = 20;
 /** How long an etcd that stops may hand over, before it is killed. */
@@ -36,6 +42,10 @@ export interface EtcdProcessParts {
   readonly servers: EtcdServers;
   /** Why this node must not begin a cluster; undefined when it may. */
   readonly whyNotBegin: () => string | undefined;
+  /** The room on the disk of etcd. */
+  readonly freeBytes: () => Promise<number>;
+  /** With less room, the disk is considered full. */
+  readonly minFreeBytes: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -51,12 +61,14 @@ export class EtcdProcess implements AsyncDisposable {
   #problem: string | undefined;
   #isStopping = false;
   #wake: () => void = () => {};
+  #cancelLook: () => void = () => {};
 
   constructor(parts: EtcdProcessParts) {
     this.#parts = parts;
     this.#warnings = new SpacedWarnings(parts.logger, parts.clock);
     mkdirSync(parts.config.directory, { recursive: true, mode: 0o700 });
     this.#ended = this.#run();
+    this.#planLook(false);
   }
 
   /** Why it does not run. */
@@ -66,6 +78,7 @@ export class EtcdProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isStopping = true;
+    this.#cancelLook();
     this.#wake();
     const child = this.#child;
     if (child === undefined) await this.#stopEarlier();
@@ -82,6 +95,14 @@ export class EtcdProcess implements AsyncDisposable {
 
   async #startOne(): Promise<void> {
     try {
+      const freeBytes = await this.#parts.freeBytes();
+      if (freeBytes < startBytesMin) {
+        this.#report(
+          `the disk is full (${freeBytes} bytes are free); etcd starts when there is room`,
+        );
+        await this.#pause(startAgainMs);
+        return;
+      }
       const start = await this.#plan();
       if (start === undefined || this.#isStopping) {
         await this.#pause(askAgainMs);
@@ -174,6 +195,28 @@ export class EtcdProcess implements AsyncDisposable {
         if (!(error instanceof FaultError)) throw error;
       }
       await new Promise<void>((resolve) => void this.#parts.clock.after(askAgainMs, resolve));
+    }
+  }
+
+  #planLook(wasFull: boolean): void {
+    this.#cancelLook = this.#parts.clock.after(lookAtDiskMs, () => {
+      void this.#lookAtDisk(wasFull).then((isFull) => {
+        if (!this.#isStopping) this.#planLook(isFull);
+      });
+    });
+  }
+
+  /** Whether the disk is full, and etcd does not lead the others any more. */
+  async #lookAtDisk(wasFull: boolean): Promise<boolean> {
+    const { servers, config, freeBytes, minFreeBytes } = this.#parts;
+    try {
+      if ((await freeBytes()) >= minFreeBytes) return false;
+      // Once: the disk of the next leader may be as full.
+      if (!wasFull) await servers.stepDown(config.name);
+      return true;
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      return false;
     }
   }
 

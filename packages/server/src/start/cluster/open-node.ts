@@ -7,6 +7,7 @@ import {
   type EngineState,
   FaultError,
   install,
+  NodeDisk,
   OpenedParts,
   replicaTimingOf,
   type SharedLog,
@@ -138,6 +139,7 @@ async function startEtcd(
   const program = await findEtcd(config.etcdProgram);
   const directory = resolve(config.dataDir, "etcd");
   const files = tlsFiles(config) ?? (await writeTls(directory, tls));
+  const disk = await NodeDisk.open(resolve(config.dataDir));
   return new EtcdProcess({
     program,
     clock,
@@ -149,6 +151,9 @@ async function startEtcd(
       address: addressAbove(node, etcdPorts.peers),
     })),
     whyNotBegin: () => whyNotBegin(config),
+    // etcd says itself what is wrong with a disk that cannot be asked.
+    freeBytes: () => disk.freeBytes().catch(() => Number.POSITIVE_INFINITY),
+    minFreeBytes: config.minFreeDiskBytes,
     config: {
       name: self.id,
       directory,

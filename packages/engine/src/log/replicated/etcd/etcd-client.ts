@@ -38,6 +38,7 @@ interface EtcdMethods {
   readonly memberPromote: GrpcMethod<messages.MemberIdRequest, Done>;
   readonly status: GrpcMethod<undefined, messages.StatusResponse>;
   readonly defragment: GrpcMethod<undefined, Done>;
+  readonly moveLeader: GrpcMethod<messages.MemberIdRequest, Done>;
   readonly alarm: GrpcMethod<messages.AlarmRequest, messages.AlarmResponse>;
 }
 
@@ -64,6 +65,7 @@ export const etcdMethods: EtcdMethods = {
   memberPromote: method("Cluster/MemberPromote", messages.writeMemberIdRequest, readDone),
   status: method("Maintenance/Status", writeNothing, messages.readStatusResponse),
   defragment: method("Maintenance/Defragment", writeNothing, readDone),
+  moveLeader: method("Maintenance/MoveLeader", messages.writeMemberIdRequest, readDone),
   alarm: method("Maintenance/Alarm", messages.writeAlarmRequest, messages.readAlarmResponse),
 };
 

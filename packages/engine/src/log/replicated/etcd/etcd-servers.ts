@@ -235,6 +235,28 @@ export class EtcdServers implements AsyncDisposable {
     await answered(this.#client.call(etcdMethods.memberRemove, { id }, askTimeoutMs));
   }
 
+  /** Makes another member the leader of the members, if this one is. */
+  async stepDown(name: string): Promise<void> {
+    const members = await this.members();
+    const own = members.find((member) => member.name === name);
+    const [url] = own?.clientUrls ?? [];
+    if (own === undefined || url === undefined) return;
+    const all = await Promise.all(members.map((member) => this.health(member)));
+    const isLeader = all[members.indexOf(own)]?.isLeader === true;
+    const next = members.find((member, at) => {
+      return member !== own && !member.isLearner && all[at] !== undefined;
+    });
+    if (!isLeader || next === undefined) return;
+    const request = { id: next.id };
+    await answered(
+      this.#client.callAt(url, {
+        method: etcdMethods.moveLeader,
+        request,
+        timeoutMs: askTimeoutMs,
+      }),
+    );
+  }
+
   /** Throws when etcd is too old, or does not take records as large as codeQ writes. */
   async assertUsable(): Promise<void> {
     const { version } = await answered(
