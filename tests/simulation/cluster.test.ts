@@ -146,7 +146,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: `${log}/leader-log.ts`,
     from: "return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;",
     to: "return true;",
-    seed: 329,
+    seed: 512,
     says: /not found|went back|a read says/,
   },
   {
@@ -237,7 +237,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: schedules,
     from: 'store.state === "open" && entry.record.options.unique === undefined',
     to: "entry.record.options.unique === undefined",
-    seed: 316,
+    seed: 309,
     says: /schedule \S+: /,
   },
 ];
