@@ -129,7 +129,15 @@ export function fire(
 ): Fired {
   const decision = new Decision(policy, state, input);
   const dueMs = Math.floor(input.nowMs - policy.delayMs);
-  decision.skipAll("late", spec, Math.ceil(lateBeforeMs(policy, input.nowMs)) - 1);
+  const lateMs = Math.ceil(lateBeforeMs(policy, input.nowMs)) - 1;
+  const firstMs = decision.hasEnded ? undefined : spec.next(state.handledMs);
+  if (firstMs === undefined || firstMs > dueMs) return decision.outcome();
+  // Nearly always one instant is due, so that there is nothing to count.
+  if (firstMs > lateMs && (spec.next(firstMs) ?? Number.POSITIVE_INFINITY) > dueMs) {
+    decision.create(firstMs);
+    return decision.outcome();
+  }
+  decision.skipAll("late", spec, lateMs);
   const isAll = policy.catchUp === "all";
   const olderMs = untilLast(spec, isAll ? catchUpMax : 1, { fromMs: decision.handledMs, dueMs });
   decision.skipAll(isAll ? "late" : "superseded", spec, olderMs);
@@ -161,10 +169,11 @@ function untilLast(
 
 /** Nominal instants before this one are too late. */
 function lateBeforeMs({ catchUp, withinMs, delayMs }: SchedulePolicy, nowMs: number): number {
-  const defaults = { none: onTimeMs, latest: latestMs, all: Number.POSITIVE_INFINITY };
   const within = catchUp === "none" ? Math.min(withinMs ?? onTimeMs, onTimeMs) : withinMs;
-  return nowMs - delayMs - (within ?? defaults[catchUp]);
+  return nowMs - delayMs - (within ?? lateDefaultMs[catchUp]);
 }
+
+const lateDefaultMs = { none: onTimeMs, latest: latestMs, all: Number.POSITIVE_INFINITY };
 
 /** The running task has ended: creates the task that waited for it. */
 export function afterEnd(
@@ -309,19 +318,27 @@ class Decision {
   outcome(): Fired {
     const before = this.#before;
     const skipped = this.#skipped;
-    const counts = { ...before.skipped };
-    for (const { why, count } of skipped) counts[why] += count;
-    const fired = before.firedMs === undefined ? this.#fire : [before.firedMs, ...this.#fire];
+    const counted = skipped.length === 0 ? before : this.#counted(skipped);
     const state: ScheduleState = {
-      ...before,
       handledMs: this.handledMs,
       fired: before.fired + this.#fire.length,
-      firedMs: fired.at(-1),
-      skipped: counts,
-      skips: skipped.reduce((kept, next) => withSkips(kept, next, fired), before.skips),
+      firedMs: this.#fire.at(-1) ?? before.firedMs,
+      skipped: counted.skipped,
+      skips: counted.skips,
       waitingMs: this.#waitingMs,
+      failures: before.failures,
+      pause: before.pause,
     };
     return { state, fire: this.#fire, skipped, cancels: this.#cancels };
+  }
+
+  #counted(skipped: readonly Skips[]): Pick<ScheduleState, "skipped" | "skips"> {
+    const { skipped: before, skips, firedMs } = this.#before;
+    const counts = { ...before };
+    for (const { why, count } of skipped) counts[why] += count;
+    const fired = firedMs === undefined ? this.#fire : [firedMs, ...this.#fire];
+    const kept = skipped.reduce((all, next) => withSkips(all, next, fired), skips);
+    return { skipped: counts, skips: kept };
   }
 }
 

@@ -46,6 +46,7 @@ import {
   removalsOfBatch,
   type ShownBatch,
   type ShownMember,
+  stateKeyOf,
   writeOfBatch,
   writeOfBatchState,
   writesOfAwaited,
@@ -93,6 +94,8 @@ export interface FoundMembers {
 
 interface Entry extends BatchOf {
   readonly record: BatchRecord;
+  /** Made once, because it is used at every end of a member. */
+  readonly stateKey: string;
   state: BatchState;
   /** The phase when its state was last written. */
   writtenPhase: BatchPhase | undefined;
@@ -127,7 +130,7 @@ export interface BatchesParts {
 }
 
 /** A member can leave its batch, and no task joins one later. */
-export function isOfBatch({ before, after }: Change): boolean {
+function isOfBatch({ before, after }: Change): boolean {
   return (before ?? after)?.batch !== undefined;
 }
 
@@ -247,7 +250,7 @@ export class Batches {
       awaited.push(id);
       this.#await(id, of);
     }
-    this.#keep({ ...of, record, state, writtenPhase: undefined, dueMs: undefined });
+    this.#keep(newEntry(of, record, state));
     return { of, writes: [writeOfBatch(of, record), ...writesOfAwaited(of, awaited)] };
   }
 
@@ -286,13 +289,7 @@ export class Batches {
       asked,
       after: [],
     };
-    const entry: Entry = {
-      ...of,
-      record,
-      state: newBatchState,
-      writtenPhase: undefined,
-      dueMs: undefined,
-    };
+    const entry = newEntry(of, record, newBatchState);
     this.#keep(entry);
     await apply([callback], [entry], [writeOfBatch(of, record)]);
     return { ok: true, batch: this.#shown(entry), isNew: true };
@@ -441,8 +438,12 @@ export class Batches {
    * batches that end with them, and the states.
    */
   follow(given: readonly Change[], touched: readonly BatchOf[]): Followed {
-    const isOne = given.length === 1 && touched.length === 0 && this.#awaited.size === 0;
-    return (isOne ? this.#followOne(given) : undefined) ?? this.#followAll(given, touched);
+    if (touched.length === 0 && this.#awaited.size === 0) {
+      if (!given.some(isOfBatch)) return { changes: given, writes: [], over: [] };
+      const followed = given.length === 1 ? this.#followOne(given) : undefined;
+      if (followed !== undefined) return followed;
+    }
+    return this.#followAll(given, touched);
   }
 
   #followAll(given: readonly Change[], touched: readonly BatchOf[]): Followed {
@@ -462,7 +463,7 @@ export class Batches {
       const { phase } = entry.state;
       if (phase !== entry.writtenPhase) this.became[phase] += 1;
       entry.writtenPhase = phase;
-      writes.push(writeOfBatchState(entry, entry.state), ...this.#plan(entry));
+      writes.push(writeOfBatchState(entry.stateKey, entry.state), ...this.#plan(entry));
       if (entry.record.after.length === 0 || !isSettled(entry.state)) continue;
       over.push(...entry.record.after.map((task) => ({ task, of: entry })));
     }
@@ -489,7 +490,7 @@ export class Batches {
     const goesOn = phase === "open" || (phase === "sealed" && pending > 0);
     if (!goesOn || phase !== entry.state.phase || chore !== entry.state.chore) return undefined;
     entry.state = state;
-    return { changes, writes: [writeOfBatchState(entry, state)], over: [] };
+    return { changes, writes: [writeOfBatchState(entry.stateKey, state)], over: [] };
   }
 
   /** A task that has succeeded stays so. */
@@ -668,9 +669,8 @@ export class Batches {
     if (known !== undefined) return known;
     const stored = this.#parts.store.batch(of);
     if (stored === undefined) return undefined;
-    const { tenantId, id } = of;
-    const writtenPhase = stored.state.phase;
-    const entry: Entry = { tenantId, id, ...stored, writtenPhase, dueMs: undefined };
+    const entry = newEntry(of, stored.record, stored.state);
+    entry.writtenPhase = stored.state.phase;
     entry.dueMs = dueMsOf(entry);
     this.#keep(entry);
     return entry;
@@ -699,6 +699,11 @@ export class Batches {
       endedMs: endedMs === 0 ? undefined : endedMs,
     };
   }
+}
+
+function newEntry({ tenantId, id }: BatchOf, record: BatchRecord, state: BatchState): Entry {
+  const stateKey = stateKeyOf({ tenantId, id });
+  return { tenantId, id, record, stateKey, state, writtenPhase: undefined, dueMs: undefined };
 }
 
 /** Follows from the record and the state, so that it need not be stored; 0 stands for at once. */

@@ -108,14 +108,23 @@ export interface SchedulesParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly zones: Zones;
-  readonly create: (of: PutRecord, schedule: TaskSchedule) => CreatedScheduled;
+  readonly create: (
+    tenantId: TenantId,
+    options: ScheduleOptions,
+    schedule: TaskSchedule,
+  ) => CreatedScheduled;
   /** The cancellation of a task; undefined when it has ended. */
   readonly cancel: (id: TaskId, graceMs: number) => Change | undefined;
   readonly exceededBy: (task: QuotaOf) => Exceeded | undefined;
   /** How many such tasks the tenant may have beside those that it has. */
   readonly roomFor: (task: QuotaOf) => number;
-  /** Writes changes of tasks and the state of their schedules in one log record. */
-  readonly apply: (changes: readonly Change[], touched: readonly ScheduleOf[]) => Promise<void>;
+  /**
+   * Writes changes of tasks and the state of the schedules that they move in one log record. Resolves when that is
+   * durable.
+   */
+  readonly apply: (changes: readonly Change[]) => Promise<void>;
+  /** The same for a schedule that has moved, even without a task. Calls `report` when that is durable. */
+  readonly fire: (changes: readonly Change[], moved: ScheduleOf, report: () => void) => void;
 }
 
 export class Schedules {
@@ -191,14 +200,14 @@ export class Schedules {
       return { ok: true, schedule: this.#shown(before), isNew: false };
     }
     const isSameSpec = before.specText === textOfSpec(options);
-    const settled = isSameSpec ? undefined : this.#settle(before, nowMs);
+    if (!isSameSpec) this.#settle(before, nowMs);
     const record = { ...before.record, options, version: version + 1, updatedMs: nowMs };
     this.#take(before, record);
     // A clock that was set back must not make instants of the new spec due that were those of the old one.
     const handledMs = Math.max(before.state.handledMs, nowMs);
     if (!isSameSpec) before.state = { ...before.state, handledMs };
     this.#plan(before);
-    await Promise.all([settled, this.#write(before, [writeOfSchedule(record)])]);
+    await this.#write(before, [writeOfSchedule(record)]);
     return { ok: true, schedule: this.#shown(before), isNew: false };
   }
 
@@ -210,12 +219,14 @@ export class Schedules {
   }
 
   /** Counts everything up to now by the spec that is about to change. */
-  #settle(entry: Entry, nowMs: number): Promise<void> {
+  #settle(entry: Entry, nowMs: number): void {
     const { pause } = entry.state;
-    if (pause === undefined) return this.#fire(entry);
+    if (pause === undefined) {
+      this.#fire(entry);
+      return;
+    }
     const skipped = resumeSchedule(this.#specOf(entry), entry.policy, entry.state, nowMs);
     entry.state = { ...skipped.state, pause };
-    return Promise.resolve();
   }
 
   async #write(entry: Entry, put: readonly RecordWrite[] = []): Promise<void> {
@@ -269,10 +280,10 @@ export class Schedules {
     this.#parts.store.assertWritable();
     const entry = this.#find(of);
     if (entry === undefined) return undefined;
-    const fired = entry.state.pause === undefined ? this.#fire(entry) : undefined;
+    if (entry.state.pause === undefined) this.#fire(entry);
     entry.state = pauseSchedule(entry.state, pause);
     this.#plan(entry);
-    await Promise.all([fired, this.#write(entry)]);
+    await this.#write(entry);
     this.#report(entry, { pause });
     return this.#shown(entry);
   }
@@ -307,7 +318,7 @@ export class Schedules {
     const exceeded = exceededBy(quotaOf(entry));
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { changes, held, heldBy } = this.#create(entry, [Math.floor(clock.nowMs())], "manual");
-    await this.#parts.apply(changes, []);
+    await this.#parts.apply(changes);
     if (heldBy !== undefined && entry.record.options.unique?.on === "refuse") {
       return { ok: false, code: "schedule_busy", taskId: heldBy };
     }
@@ -362,7 +373,7 @@ export class Schedules {
       }
     }
     store.assertWritable();
-    if (changes.length > 0) await apply(changes, []);
+    if (changes.length > 0) await apply(changes);
     return answers;
   }
 
@@ -391,59 +402,54 @@ export class Schedules {
     return { taskId, skips };
   }
 
-  /** Fires what is due; at most so many schedules. */
+  /** Fires what is due; at most so many schedules. Resolves when that is durable. */
   async fireDue(max: number): Promise<void> {
     const { store, clock } = this.#parts;
     store.assertWritable();
     const nowMs = clock.nowMs();
-    const fired: Promise<void>[] = [];
-    while (fired.length < max) {
+    let fired = 0;
+    for (; fired < max; fired++) {
       const entry = this.#due.peek();
       if (entry === undefined || entry.dueMs > nowMs) break;
-      fired.push(this.#fire(entry));
+      this.#fire(entry);
     }
-    await Promise.all(fired);
+    if (fired > 0) await store.commitRecords([]).done;
   }
 
-  /** Decides and writes in this turn; resolves when that is durable. */
-  async #fire(entry: Entry): Promise<void> {
-    const { clock, apply, cancel } = this.#parts;
-    const nowMs = clock.nowMs();
+  /** Decides and writes in this turn. */
+  #fire(entry: Entry): void {
+    const { clock, cancel } = this.#parts;
     const freed = this.#afterEnd(entry, entry.state);
     if (freed !== undefined) {
-      const { changes, did } = this.#advance(entry, freed);
-      const done = apply(changes, [entry]);
-      this.#plan(entry);
-      await done;
-      this.#report(entry, did);
+      this.#advance(entry, freed);
       return;
     }
-    const input = { nowMs, live: entry.live.size, room: this.#creatableOf(entry) };
+    const room = this.#creatableOf(entry);
+    const input = { nowMs: clock.nowMs(), live: entry.live.size, room };
     const outcome = fire(this.#specOf(entry), entry.policy, entry.state, input);
     if (outcome.state.handledMs === entry.state.handledMs) {
       this.#plan(entry);
       return;
     }
-    const { changes, did } = this.#advance(entry, outcome);
+    const cancelled: Change[] = [];
     if (outcome.cancels) {
       const graceMs = entry.record.options.graceSeconds * 1000;
       const oldest = [...entry.live].slice(0, cancelledMax);
-      changes.push(...oldest.flatMap((id) => cancel(id, graceMs) ?? []));
+      cancelled.push(...oldest.flatMap((id) => cancel(id, graceMs) ?? []));
     }
-    const done = apply(changes, [entry]);
-    this.#plan(entry);
-    await done;
-    this.#report(entry, did);
+    this.#advance(entry, outcome, cancelled);
   }
 
   /** Moves the schedule on, and creates its tasks as far as they may have their unique key. */
-  #advance(entry: Entry, outcome: Fired): { readonly changes: Change[]; readonly did: Fired } {
+  #advance(entry: Entry, outcome: Fired, others: readonly Change[] = []): void {
     const before = entry.state;
     entry.state = outcome.state;
     const { changes, held } = this.#create(entry, outcome.fire, "fired");
     const did = skipHeld(before, outcome, held);
     if (held.length > 0) entry.state = did.state;
-    return { changes, did };
+    changes.push(...others);
+    this.#parts.fire(changes, entry, () => this.#report(entry, did));
+    this.#plan(entry);
   }
 
   /**
@@ -463,14 +469,13 @@ export class Schedules {
       if (instants.length > 0) this.#pauseDamaged(entry);
       return { changes, held, heldBy };
     }
-    const record = { ...entry.record, options };
     const isOne = options.unique !== undefined && kind !== "backfill";
     for (const forMs of instants) {
       const isSuperseded = isOne && forMs !== instants.at(-1);
       const made = isSuperseded
         ? undefined
-        : this.#parts.create(record, { id: entry.id, forMs, kind });
-      changes.push(...(made?.changes ?? []));
+        : this.#parts.create(entry.tenantId, options, { id: entry.id, forMs, kind });
+      if (made !== undefined) changes.push(...made.changes);
       heldBy = made?.heldBy;
       const last = made?.changes.at(-1);
       if (last === undefined || last.before !== undefined) held.push(forMs);
@@ -504,8 +509,9 @@ export class Schedules {
    * a task to end, and the states of the schedules; and what to call when that is durable.
    */
   follow(changes: readonly Change[], touched: readonly ScheduleOf[] = []): Followed {
-    // Whatever follows from ends of batches comes by here.
-    if (this.#size === 0 && touched.length === 0) return { changes, writes: [], reports: [] };
+    if (touched.length === 0 && !changes.some(isOfSchedule)) {
+      return { changes, writes: [], reports: [] };
+    }
     const all = [...changes];
     const reports: (() => void)[] = [];
     const changed = new Set(touched as readonly Entry[]);
@@ -520,9 +526,10 @@ export class Schedules {
       changed.add(entry);
       this.#plan(entry);
     }
-    const writes = [...changed]
-      .filter((entry) => this.#find(entry) === entry)
-      .map((entry) => writeOfState(entry, entry.state));
+    const writes: RecordWrite[] = [];
+    for (const entry of changed) {
+      if (this.#find(entry) === entry) writes.push(writeOfState(entry, entry.state));
+    }
     return { changes: all, writes, reports };
   }
 
@@ -566,6 +573,7 @@ export class Schedules {
 
   /** What follows when the task that is waited for has ended; undefined while it has not. */
   #afterEnd(entry: Entry, state: ScheduleState): Fired | undefined {
+    if (state.waitingMs === undefined) return undefined;
     const nowMs = Math.floor(this.#parts.clock.nowMs());
     const { policy, live } = entry;
     return afterEnd(policy, state, { nowMs, live: live.size, room: this.#creatableOf(entry) });
@@ -635,14 +643,17 @@ export class Schedules {
 
   /** Puts the schedule where its next task is due. */
   #plan(entry: Entry): void {
-    this.#due.remove(entry);
     const { state, live } = entry;
     const isFree = state.waitingMs !== undefined && live.size === 0 && state.pause === undefined;
     entry.nextMs = this.#nextOf(entry);
     const nextMs = isFree ? state.waitingMs : entry.nextMs;
-    if (nextMs === undefined) return;
+    if (nextMs === undefined) {
+      this.#due.remove(entry);
+      return;
+    }
     entry.dueMs = nextMs + entry.policy.delayMs;
-    this.#due.push(entry);
+    if (entry.heapIndex < 0) this.#due.push(entry);
+    else this.#due.update(entry);
     if (this.#due.peek() === entry) this.onDue();
   }
 
@@ -703,6 +714,11 @@ interface Followed {
   readonly changes: readonly Change[];
   readonly writes: readonly RecordWrite[];
   readonly reports: readonly (() => void)[];
+}
+
+/** Whether a schedule created the task. */
+function isOfSchedule({ before, after }: Change): boolean {
+  return (after ?? before)?.schedule !== undefined;
 }
 
 export type Backfilled = "created" | "already_ran" | "schedule_not_found" | "quota_exceeded";

@@ -73,7 +73,7 @@ import { type BatchOf, type BatchOptions, batchOfAfter } from "../records/batch-
 import { type Counts, isEmpty, noCounts } from "../records/counts.ts";
 import { areEmpty, type LaneLimits, type LaneName, writeOfLimits } from "../records/lane-policy.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../records/pause-record.ts";
-import type { PutRecord, ScheduleOf } from "../records/schedule-record.ts";
+import type { ScheduleOf, ScheduleOptions } from "../records/schedule-record.ts";
 import type { SeriesName, SeriesPoint } from "../records/series-record.ts";
 import {
   nextTopic,
@@ -107,7 +107,7 @@ import { isShort, isShortResult } from "../store/short-texts.ts";
 import type { Position, QueueName, RecordWrite, Store } from "../store/store.ts";
 import type { DrawId } from "../task-ids.ts";
 import { Zones } from "../zones.ts";
-import { Batches, isOfBatch } from "./batches.ts";
+import { Batches } from "./batches.ts";
 import type {
   AbandonRequest,
   Attached,
@@ -253,14 +253,24 @@ export class ShardBroker implements Broker {
       store,
       clock,
       zones: new Zones(),
-      create: (of, schedule) => this.#createScheduled(of, schedule),
+      create: (tenantId, options, schedule) => this.#createScheduled(tenantId, options, schedule),
       cancel: (id, graceMs) => this.#cancelTask(id, graceMs),
       exceededBy: (task) => this.#overQuota(task, own),
       roomFor: (task) =>
         this.#overQuota(task, own) === undefined
           ? own.roomFor(task.tenantId, task.payloadBytes)
           : 0,
-      apply: (changes, schedules) => this.#applied(changes, { schedules }),
+      apply: (changes) => this.#applied(changes, {}),
+      fire: (changes, moved, report) =>
+        this.#applyTouched(
+          changes,
+          { schedules: [moved] },
+          {
+            waiter: waiterOf(report),
+            answer: undefined,
+            item: 0,
+          },
+        ),
     });
     this.batches = new Batches({
       store,
@@ -1243,7 +1253,11 @@ export class ShardBroker implements Broker {
   }
 
   /** The task of a schedule, or the task that has the unique key of the schedule. */
-  #createScheduled({ tenantId, options }: PutRecord, schedule: TaskSchedule): CreatedScheduled {
+  #createScheduled(
+    tenantId: TenantId,
+    options: ScheduleOptions,
+    schedule: TaskSchedule,
+  ): CreatedScheduled {
     const { unique: wanted } = options;
     const read = wanted && schedule.kind !== "backfill" ? readUnique(wanted) : undefined;
     const unique = read?.ok === true ? read.value : undefined;
@@ -1284,7 +1298,7 @@ export class ShardBroker implements Broker {
     const { clock, ids, maxAttemptsDefault } = this.#options;
     const nowMs = clock.nowMs();
     const keepsPayload = isShort(payload);
-    const input = { ...inputFrom(tenantId, options), unique };
+    const input = inputFrom(tenantId, options, unique);
     const task = enqueue(notBefore(input, notBeforeMs), {
       id: ids.next(nowMs),
       nowMs,
@@ -1296,8 +1310,13 @@ export class ShardBroker implements Broker {
       callbackOf,
       isHeld,
     });
-    const change = changeOf(undefined, task, "created");
-    return keepsPayload ? change : { ...change, payload };
+    const kept = keepsPayload ? undefined : payload;
+    // The callback of a batch is read again when the members have ended.
+    return {
+      ...changeOf(undefined, task, "created"),
+      payload: kept,
+      keep: callbackOf === undefined,
+    };
   }
 
   #cancelTask(id: TaskId, graceMs: number): Change | undefined {
@@ -1322,9 +1341,7 @@ export class ShardBroker implements Broker {
     answer?: Answer,
     item = 0,
   ): void {
-    const isScheduled = this.schedules.size > 0 && changes.some(isOfSchedule);
-    const isBatched = changes.some(isOfBatch) || this.batches.awaits(changes);
-    if (!isScheduled && !isBatched && !changes.some(isOfUnique)) {
+    if (!changes.some(isFollowed) && !this.batches.awaits(changes)) {
       const group = this.store.commit(changes, this.#laneWrites(changes));
       this.#commit(group, changes, { waiter, answer, item });
       return;
@@ -1339,7 +1356,9 @@ export class ShardBroker implements Broker {
     pending: Pending<Answer>,
   ): void {
     const { schedules = [], batches = [], writes = [] } = touched;
-    const unique = changes.some(isOfUnique) ? this.#followUnique(changes) : { changes, writes: [] };
+    const unique = changes.some(isOfUnique)
+      ? this.#followUnique(changes)
+      : { changes, writes: noWrites };
     const scheduled = this.schedules.follow(unique.changes, schedules);
     const batched = this.batches.follow(scheduled.changes, batches);
     const laned = this.#laneWrites(batched.changes);
@@ -1354,12 +1373,9 @@ export class ShardBroker implements Broker {
     }
     this.batches.written(batched);
     this.#commit(group, batched.changes, pending);
-    const { reports } = scheduled;
-    if (reports.length === 0) return;
-    const durable = (): void => {
-      for (const report of reports) report();
-    };
-    this.#outcome.answer({ durable, refused: () => {} }, undefined, 0);
+    for (const report of scheduled.reports) {
+      this.#outcome.answer(waiterOf(report), undefined, 0);
+    }
   }
 
   /** What lanes have spent and until when they are held, in the log record of the changes that say so. */
@@ -1527,7 +1543,7 @@ type Template = Omit<BatchOptions, "on" | "failFast" | "openSeconds"> & {
   readonly cost?: number;
 };
 
-function inputFrom(tenantId: TenantId, options: Template): NewTask {
+function inputFrom(tenantId: TenantId, options: Template, unique?: UniqueRequest): NewTask {
   const { command, payload, priority, webhook, maxAttempts, tags, lane, cost } = options;
   const timeoutMs = options.timeoutSeconds * 1000;
   const ttlMs = options.ttlSeconds * 1000;
@@ -1549,6 +1565,7 @@ function inputFrom(tenantId: TenantId, options: Template): NewTask {
     payloadBytes: Buffer.byteLength(payload),
     visibleMs: undefined,
     extras: hasExtras ? { tags, timeoutMs, ttlMs, startByMs: 0 } : undefined,
+    unique,
   };
 }
 
@@ -1566,8 +1583,15 @@ interface Pending<Answer> {
   readonly item: number;
 }
 
-function isOfSchedule({ before, after }: Change): boolean {
-  return (after ?? before)?.schedule !== undefined;
+/** Whether more may follow for the unique key, the schedule or the batch of the task. */
+function isFollowed({ before, after }: Change): boolean {
+  const { unique, schedule, batch } = (before ?? after) as Task;
+  return unique !== undefined || schedule !== undefined || batch !== undefined;
+}
+
+/** Calls a function when changes are durable. */
+function waiterOf(durable: () => void): Waiter<undefined> {
+  return { durable, refused: () => {} };
 }
 
 function isNew(

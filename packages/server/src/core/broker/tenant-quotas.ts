@@ -44,6 +44,7 @@ export class TenantQuotas {
 
   /** How many more tasks with a payload of so many bytes the tenant may have. */
   roomFor(tenantId: TenantId, bytes: number): number {
+    if (!this.isLimited) return Number.POSITIVE_INFINITY;
     const quota = quotaOf(this.#quotas, tenantId);
     const { pending, storedBytes } = this.#usageOf(tenantId);
     const ofBytes =

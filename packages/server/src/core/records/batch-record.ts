@@ -1,4 +1,4 @@
-/** A batch as text, in two records: what it was created with, and its state, which is written with every end of a member. */
+/** A batch as text, in two records: what it was created with, and its state, which the ends of members change. */
 import { put, remove } from "@codeq/engine";
 import * as api from "@codeq/protocol/api";
 import {
@@ -10,6 +10,7 @@ import {
   type TenantId,
 } from "@codeq/queue";
 import { batchAwaitsKey, batchDueKey, batchInDue, batchKey, batchStateKey } from "../store/keys.ts";
+import { LateWrite } from "../store/late-writes.ts";
 import { fieldsOf, parseRecord, rowOf } from "../store/row-of.ts";
 import type { RecordWrite } from "../store/store.ts";
 
@@ -81,12 +82,20 @@ export function removalsOfAwaited(of: BatchOf, after: readonly TaskId[]): Record
   return after.map((each) => remove(batchAwaitsKey(each, of.tenantId, of.id)));
 }
 
-export function writeOfBatchState({ tenantId, id }: BatchOf, state: BatchState): RecordWrite {
+/** Where the state of a batch is stored. */
+export function stateKeyOf({ tenantId, id }: BatchOf): string {
+  return batchStateKey(tenantId, id);
+}
+
+export function writeOfBatchState(stateKey: string, state: BatchState): RecordWrite {
+  return new LateWrite(stateKey, () => textOfState(state));
+}
+
+function textOfState(state: BatchState): string {
   const { phase, total, pending, succeeded, failed, cancelled, failure, endedMs, chore } = state;
-  const first = failure === undefined ? "null" : JSON.stringify([failure.taskId, failure.error]);
-  // By hand, because it is written with every end: JSON.stringify takes several times as long.
-  const numbers = `${total},${pending},${succeeded},${failed},${cancelled},${endedMs}`;
-  return put(batchStateKey(tenantId, id), `["${phase}","${chore}",[${numbers}],${first}]`);
+  const first = failure === undefined ? null : [failure.taskId, failure.error];
+  const numbers = [total, pending, succeeded, failed, cancelled, endedMs];
+  return JSON.stringify([phase, chore, numbers, first]);
 }
 
 /** Undefined when the text is not a valid record. */

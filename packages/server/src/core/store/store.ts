@@ -161,6 +161,7 @@ import {
   uniquePrefix,
   webhookKey,
 } from "./keys.ts";
+import { LateWrites } from "./late-writes.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
@@ -251,15 +252,17 @@ export class Store implements AsyncDisposable {
   readonly control: ControlRecords;
   readonly #engine: Engine;
   readonly #bytes: StoredBytes;
+  readonly #late: LateWrites = new LateWrites();
 
   private constructor(engine: Engine) {
     this.#engine = engine;
     this.#bytes = new StoredBytes((key) => engine.getText(key));
     this.control = new ControlRecords(engine, (key) => this.#quarantine(key));
     engine.onDamaged = (key) => this.#quarantine(key);
-    engine.onClosing = () => this.#bytes.takeChanges();
+    engine.onClosing = () => [...this.#late.take(), ...this.#bytes.takeChanges()];
     engine.onRollback = () => {
       this.#bytes.forgetAll();
+      this.#late.forgetAll();
       return this.onRollback();
     };
   }
@@ -376,7 +379,8 @@ export class Store implements AsyncDisposable {
   commit(changes: readonly Change[], records: readonly RecordWrite[] = noOps): Group {
     const frees = this.#engine.state !== "open" && changes.every(isAnEnd);
     const beside = writesBeside(changes, (task) => this.#removalsOf(task));
-    const writes = records.length === 0 ? beside : [...beside, ...records];
+    const now = LateWrites.withoutLate(records);
+    const writes = now.length === 0 ? beside : [...beside, ...now];
     const group = this.#engine.commit(changes, writes, frees);
     // After the commit, so that a group that closes in between has neither the change nor its bytes.
     for (let at = 0; at < changes.length; at++) {
@@ -385,12 +389,15 @@ export class Store implements AsyncDisposable {
       const { tenantId } = (after ?? before) as Task;
       if (bytes !== 0) this.#bytes.add(tenantId, bytes);
     }
+    this.#late.committed(records);
     return group;
   }
 
   /** Writes records that are not tasks. */
   commitRecords(writes: readonly RecordWrite[]): Group {
-    return this.#engine.commit([], writes);
+    const group = this.#engine.commit([], LateWrites.withoutLate(writes));
+    this.#late.committed(writes);
+    return group;
   }
 
   /** Whether the records are as expected, durable or not. */
@@ -804,7 +811,7 @@ export class Store implements AsyncDisposable {
       const of = scheduleIn(key.slice(schedulesPrefix.length));
       const record = decodeSchedule(of, value.toString("utf8"));
       const stateKey = scheduleStateKey(of.tenantId, of.id);
-      const text = unlessDamaged(() => this.#engine.getText(stateKey), "");
+      const text = unlessDamaged(() => this.#text(stateKey), "");
       const state = text === undefined ? undefined : decodeState(text);
       if (record === undefined) this.#quarantine(key);
       if (state === undefined) this.#quarantine(stateKey);
@@ -852,10 +859,15 @@ export class Store implements AsyncDisposable {
 
   /** A record that cannot be read is quarantined. */
   #decoded<Value>(key: string, decode: (text: string) => Value | undefined): Value | undefined {
-    const text = this.#readable(key, () => this.#engine.getText(key));
+    const text = this.#readable(key, () => this.#text(key));
     const value = text === undefined ? undefined : decode(text);
     if (text !== undefined && value === undefined) this.#quarantine(key);
     return value;
+  }
+
+  /** Of a record that may be written late. */
+  #text(key: string): string | undefined {
+    return this.#late.textOf(key) ?? this.#engine.getText(key);
   }
 
   /** The ids of the batches of a tenant behind an id. */
