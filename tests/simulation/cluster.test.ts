@@ -318,9 +318,9 @@ const laneBugs: readonly Omit<PlantedBug, "seed">[] = [
   {
     bug: "what a lane has spent is written in another record than the claim",
     file: "packages/server/src/core/broker/shard-broker.ts",
-    from: "const group = this.store.commit(changes, this.#laneWrites(changes));",
+    from: "const group = this.store.commit(changes, this.queues.lanes.takeWrites());",
     to:
-      "const late = this.#laneWrites(changes); const group = this.store.commit(changes, []); " +
+      "const late = this.queues.lanes.takeWrites(); const group = this.store.commit(changes, []); " +
       "if (late.length > 0) this.#options.clock.after(5000, () => " +
       "{ if (this.store.state === 'open') this.store.commitRecords(late).done.catch(() => {}); });",
     says: /spent \d of/,

@@ -63,7 +63,7 @@ const bugs: Readonly<Record<string, { readonly plant: Plant; readonly finding: R
   },
   "what is spent is not written with the claim": {
     plant: (broker) => {
-      lanesOf(broker).writesOf = () => [];
+      broker.queues.lanes.takeWrites = () => [];
     },
     finding: /units that it did not have|while it was held|no timer/,
   },

@@ -962,7 +962,8 @@ export class ShardBroker implements Broker {
     const queue = this.queues.queue(of.tenantId, of.name);
     const kept = limits === undefined || areEmpty(limits) ? undefined : limits;
     // Takes effect now, like every decision; when a full disk undoes it, memory is rebuilt.
-    const counted = this.queues.lanesOf(queue).setLimits(of.lane, kept);
+    this.queues.lanesOf(queue).setLimits(of.lane, kept);
+    const counted = this.queues.lanes.takeWrites();
     const { done } = this.store.commitRecords([writeOfLimits(of, kept), ...counted]);
     this.#index.onMoved?.(queue);
     this.claims.serve(queue);
@@ -1342,7 +1343,7 @@ export class ShardBroker implements Broker {
     item = 0,
   ): void {
     if (!changes.some(isFollowed) && !this.batches.awaits(changes)) {
-      const group = this.store.commit(changes, this.#laneWrites(changes));
+      const group = this.store.commit(changes, this.queues.lanes.takeWrites());
       this.#commit(group, changes, { waiter, answer, item });
       return;
     }
@@ -1361,7 +1362,8 @@ export class ShardBroker implements Broker {
       : { changes, writes: noWrites };
     const scheduled = this.schedules.follow(unique.changes, schedules);
     const batched = this.batches.follow(scheduled.changes, batches);
-    const laned = this.#laneWrites(batched.changes);
+    // What lanes have spent and until when they are held is in the log record of the changes that say so.
+    const laned = this.queues.lanes.takeWrites();
     const all = [...unique.writes, ...scheduled.writes, ...batched.writes, ...laned, ...writes];
     let group: ReturnType<Store["commit"]>;
     try {
@@ -1376,18 +1378,6 @@ export class ShardBroker implements Broker {
     for (const report of scheduled.reports) {
       this.#outcome.answer(waiterOf(report), undefined, 0);
     }
-  }
-
-  /** What lanes have spent and until when they are held, in the log record of the changes that say so. */
-  #laneWrites(changes: readonly Change[]): readonly RecordWrite[] {
-    if (this.queues.lanes.isUnused) return noWrites;
-    let all = noWrites;
-    for (const { before, after } of changes) {
-      const task = (after ?? before) as Task;
-      const writes = this.#index.queueOf(task).lanes?.writesOf(task) ?? noWrites;
-      if (writes.length > 0) all = [...all, ...writes];
-    }
-    return all;
   }
 
   #followUnique(changes: readonly Change[]): ReturnType<typeof followUnique> {

@@ -3,9 +3,10 @@
  * record was written, and when that was. After a restart the time since then has passed; a clock that was set back in
  * between counts as no time. The record of the whole queue has an empty lane.
  */
-import { put, remove } from "@codeq/engine";
+import { remove } from "@codeq/engine";
 import type { Clock } from "../clock.ts";
 import { type LaneName, laneKey } from "../store/keys.ts";
+import { LateWrite } from "../store/late-writes.ts";
 import { parseRecord } from "../store/row-of.ts";
 import type { RecordWrite } from "../store/store.ts";
 
@@ -22,10 +23,11 @@ export function writeOfLane(
   { wholeMs, unitMs, heldMs }: Moments,
   clock: Pick<Clock, "nowMs" | "monotonicMs">,
 ): RecordWrite {
-  const nowMs = clock.monotonicMs();
-  const ahead = (ms: number): number => Math.max(0, Math.ceil((ms - nowMs) * 1000) / 1000);
-  const row = [ahead(wholeMs), unitMs, ahead(heldMs), clock.nowMs()];
-  return put(laneKey(of), JSON.stringify(row));
+  return new LateWrite(laneKey(of), () => {
+    const nowMs = clock.monotonicMs();
+    const ahead = (ms: number): number => Math.max(0, Math.ceil((ms - nowMs) * 1000) / 1000);
+    return JSON.stringify([ahead(wholeMs), unitMs, ahead(heldMs), clock.nowMs()]);
+  });
 }
 
 export function removalOfLane(of: LaneName): RecordWrite {

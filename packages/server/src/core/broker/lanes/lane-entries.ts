@@ -7,6 +7,8 @@ import type { TaskId } from "@codeq/queue";
 import { idAt, idWords, packId } from "../queues/ready-window.ts";
 
 const firstEntries = 1024;
+/** Ids that are kept as text, because most tasks are claimed soon; a power of two. */
+const textsMax = 4096;
 /** No entry. */
 export const noEntry = -1;
 
@@ -15,21 +17,35 @@ export class LaneEntries {
   #ids: Uint32Array = new Uint32Array(firstEntries * idWords);
   #costs: Uint32Array = new Uint32Array(firstEntries);
   #nexts: Int32Array = new Int32Array(firstEntries);
+  /** The id of an entry is at its number modulo `textsMax`, until another entry takes the place. */
+  readonly #texts: TaskId[] = [];
+  readonly #textOf: Int32Array = new Int32Array(textsMax).fill(noEntry);
   /** Entries that were used and are free now, as a list. */
   #free = noEntry;
   #used = 0;
   size = 0;
 
   add(seq: number, id: TaskId, cost: number): number {
-    const packed = packId(id);
-    assert(packed !== undefined, `${id} is not a UUID in canonical form`);
     const at = this.#take();
     this.#seqs[at] = seq;
     this.#costs[at] = cost;
-    this.#ids.set(packed, at * idWords);
     this.#nexts[at] = noEntry;
+    const place = at & (textsMax - 1);
+    this.#pack(place);
+    this.#texts[place] = id;
+    this.#textOf[place] = at;
     this.size += 1;
     return at;
+  }
+
+  /** Makes room for another text. */
+  #pack(place: number): void {
+    const at = this.#textOf[place] as number;
+    if (at === noEntry) return;
+    const id = this.#texts[place] as TaskId;
+    const packed = packId(id);
+    assert(packed !== undefined, `${id} is not a UUID in canonical form`);
+    this.#ids.set(packed, at * idWords);
   }
 
   #take(): number {
@@ -57,6 +73,8 @@ export class LaneEntries {
   }
 
   free(at: number): void {
+    const place = at & (textsMax - 1);
+    if (this.#textOf[place] === at) this.#textOf[place] = noEntry;
     this.#nexts[at] = this.#free;
     this.#free = at;
     this.size -= 1;
@@ -71,6 +89,8 @@ export class LaneEntries {
   }
 
   id(at: number): TaskId {
+    const place = at & (textsMax - 1);
+    if (this.#textOf[place] === at) return this.#texts[place] as TaskId;
     return idAt(this.#ids, at * idWords);
   }
 

@@ -23,23 +23,22 @@ export class Allowance {
   /** How long a unit takes by the rate that this was counted with; 0 while there was none. */
   unitMs = 0;
   heldMs = 0;
-  /** Whether the record of it is out of date. */
+  /** Whether the record of it is out of date, and the lanes of the shard know that. */
   isChanged = false;
   hasRecord = false;
   #recentUnits = 0;
   /** Whole seconds take less memory. */
   #recentSeconds = 0;
 
-  /** Another rate applies: as many units are missing as before. */
-  adopt(rate: Rate | undefined, nowMs: number): void {
-    if (rate === undefined) return;
+  /** Another rate applies: as many units are missing as before. Says whether that has to be written. */
+  adopt(rate: Rate | undefined, nowMs: number): boolean {
+    if (rate === undefined) return false;
     const unitMs = rate.perMs / rate.units;
-    if (unitMs === this.unitMs) return;
-    if (this.unitMs > 0 && this.wholeMs > nowMs) {
-      this.wholeMs = nowMs + ((this.wholeMs - nowMs) * unitMs) / this.unitMs;
-      this.isChanged = true;
-    }
+    if (unitMs === this.unitMs) return false;
+    const isMissing = this.unitMs > 0 && this.wholeMs > nowMs;
+    if (isMissing) this.wholeMs = nowMs + ((this.wholeMs - nowMs) * unitMs) / this.unitMs;
     this.unitMs = unitMs;
+    return isMissing;
   }
 
   /** When a task of this cost may be claimed. */
@@ -48,22 +47,12 @@ export class Allowance {
     return Math.max(this.heldMs, spendableMs(this.wholeMs, rate, cost));
   }
 
-  spend(rate: Rate | undefined, cost: number, nowMs: number): void {
-    if (rate === undefined) return;
+  spend(rate: Rate, cost: number, nowMs: number): void {
     this.wholeMs = spend(this.wholeMs, rate, { cost, nowMs });
-    this.isChanged = true;
   }
 
-  settle(rate: Rate | undefined, of: { cost: number; used: number; nowMs: number }): void {
-    if (rate === undefined) return;
+  settle(rate: Rate, of: { cost: number; used: number; nowMs: number }): void {
     this.wholeMs = settle(this.wholeMs, rate, of);
-    this.isChanged = true;
-  }
-
-  hold(untilMs: number): void {
-    if (untilMs <= this.heldMs) return;
-    this.heldMs = untilMs;
-    this.isChanged = true;
   }
 
   unitsLeft({ burst, units, perMs }: Rate, nowMs: number): number {
@@ -95,7 +84,13 @@ export interface Timed extends HeapItem {
   wake(): void;
 }
 
-export class Lane implements Timed {
+/** A lane, or a queue with an empty name. */
+export interface Spender extends Timed {
+  readonly name: string;
+  readonly allowance: Allowance;
+}
+
+export class Lane implements Spender {
   readonly name: string;
   readonly queue: QueueState;
   /** When its timer ends. */

@@ -10,26 +10,26 @@ import {
   policyOf,
   type WireRate,
 } from "../../records/lane-policy.ts";
-import { type Moments, removalOfLane, writeOfLane } from "../../records/lane-record.ts";
+import { type Moments, removalOfLane } from "../../records/lane-record.ts";
 import type { LaneLook, LaneObstacle } from "../../search/explained.ts";
 import type { RecordWrite } from "../../store/store.ts";
 import { timeOfId } from "../../task-ids.ts";
 import type { QueueState } from "../queues/queue-state.ts";
 import { FairOrder } from "./fair-order.ts";
-import { Allowance, Lane, type Timed } from "./lane.ts";
+import { Allowance, Lane, type Spender } from "./lane.ts";
 import { type LanePosition, LaneWindow } from "./lane-window.ts";
 import type { ShardLanes } from "./shard-lanes.ts";
 
 /** The last moment of the year 9999: dates on the wire go no further, and a rate may need longer. */
 const lastMs = 253_402_300_799_999;
-const noWrites: readonly RecordWrite[] = [];
 /** Removals of records in one commit. */
 const removalsMax = 1000;
 /** Lanes that are looked at for the age of the oldest task. */
 const headsMax = 1000;
 
 /** The rate of the whole queue, as something that waits. */
-class QueueRate implements Timed {
+class QueueRate implements Spender {
+  readonly name = "";
   readonly queue: QueueState;
   dueMs = 0;
   heapIndex = -1;
@@ -93,28 +93,28 @@ export class QueueLanes {
   setPolicy(policy: LanePolicy, rate: Rate | undefined): void {
     this.#policy = policy;
     this.whole.rate = rate;
-    this.whole.allowance.adopt(rate, this.#nowMs);
+    this.#adoptRate(this.whole, rate);
     this.reopen();
     for (const lane of this.#lanes.values()) this.#adopt(lane);
   }
 
-  /** What an administrator gives to one lane; undefined for what the topic says. Answers what has to be written. */
-  setLimits(name: string, limits: LaneLimits | undefined): readonly RecordWrite[] {
+  #adoptRate(spender: Spender, rate: Rate | undefined): void {
+    if (spender.allowance.adopt(rate, this.#nowMs)) this.#shard.changed(spender);
+  }
+
+  /** What an administrator gives to one lane; undefined for what the topic says. */
+  setLimits(name: string, limits: LaneLimits | undefined): void {
     if (limits === undefined) this.#limits.delete(name);
     else this.#limits.set(name, limits);
     const lane = this.#lanes.get(name);
-    if (lane === undefined) return noWrites;
-    this.#adopt(lane);
-    const writes: RecordWrite[] = [];
-    this.#addWrite(writes, name, lane.allowance);
-    return writes;
+    if (lane !== undefined) this.#adopt(lane);
   }
 
   #adopt(lane: Lane): void {
     const policy = policyOf(this.#policy, this.#limits.get(lane.name));
     if (policy.weight !== lane.policy.weight) this.#withdraw(lane);
     lane.policy = policy;
-    lane.allowance.adopt(lane.policy.rate, this.#nowMs);
+    this.#adoptRate(lane, policy.rate);
     this.offer(lane);
   }
 
@@ -132,7 +132,7 @@ export class QueueLanes {
     this.#shard.added();
     this.queue.tenant.lanes += 1;
     const lane = new Lane(name, this.queue, policyOf(this.#policy, this.#limits.get(name)));
-    lane.allowance.adopt(lane.policy.rate, this.#nowMs);
+    this.#adoptRate(lane, lane.policy.rate);
     this.#lanes.set(name, lane);
     return lane;
   }
@@ -195,9 +195,10 @@ export class QueueLanes {
   /** What the lane, or the queue, has spent, and until when it is held. */
   recoverMoments(name: string, moments: Moments): void {
     const lane = name === "" ? undefined : this.lane(name);
-    const { allowance } = lane ?? this.whole;
+    const spender = lane ?? this.whole;
+    const { allowance } = spender;
     Object.assign(allowance, moments, { hasRecord: true });
-    allowance.adopt(lane === undefined ? this.whole.rate : lane.policy.rate, this.#nowMs);
+    this.#adoptRate(spender, lane === undefined ? this.whole.rate : lane.policy.rate);
   }
 
   offerAll(): void {
@@ -308,11 +309,17 @@ export class QueueLanes {
     this.#report(window.priority);
     lane.reserved += 1;
     const nowMs = this.#nowMs;
-    lane.allowance.spend(lane.policy.rate, cost, nowMs);
+    this.#spend(lane, lane.policy.rate, cost);
     lane.allowance.claimed(cost, nowMs);
     this.whole.allowance.claimed(cost, nowMs);
-    this.whole.allowance.spend(this.whole.rate, cost, nowMs);
+    this.#spend(this.whole, this.whole.rate, cost);
     this.taken(window);
+  }
+
+  #spend(spender: Spender, rate: Rate | undefined, cost: number): void {
+    if (rate === undefined) return;
+    spender.allowance.spend(rate, cost, this.#nowMs);
+    this.#shard.changed(spender);
   }
 
   /** The next task of a window is gone. */
@@ -326,19 +333,29 @@ export class QueueLanes {
   takePlain(priority: number, cost: number): boolean {
     if (!this.mayTake(cost)) return false;
     this.#orders[priority]?.servedPlain(cost);
-    this.whole.allowance.spend(this.whole.rate, cost, this.#nowMs);
+    this.#spend(this.whole, this.whole.rate, cost);
     return true;
   }
 
   /** The worker of a task says how many units it took. */
   settle(task: Task, used: number): void {
-    const of = { cost: task.lane?.cost ?? 1, used, nowMs: this.#nowMs };
-    this.whole.allowance.settle(this.whole.rate, of);
+    const of = { cost: task.lane?.cost ?? 1, used };
+    this.#settle(this.whole, this.whole.rate, of);
     if (this.whole.heapIndex >= 0) this.reopen();
     const lane = this.#lanes.get(laneOf(task));
     if (lane === undefined) return;
-    lane.allowance.settle(lane.policy.rate, of);
+    this.#settle(lane, lane.policy.rate, of);
     this.offer(lane);
+  }
+
+  #settle(
+    spender: Spender,
+    rate: Rate | undefined,
+    of: { readonly cost: number; readonly used: number },
+  ): void {
+    if (rate === undefined) return;
+    spender.allowance.settle(rate, { ...of, nowMs: this.#nowMs });
+    this.#shard.changed(spender);
   }
 
   /** The next claim looks again at the rate of the queue. */
@@ -358,30 +375,12 @@ export class QueueLanes {
 
   hold(name: string, ms: number): void {
     const lane = this.lane(name);
-    lane.allowance.hold(this.#nowMs + ms);
+    const untilMs = this.#nowMs + ms;
+    if (untilMs > lane.allowance.heldMs) {
+      lane.allowance.heldMs = untilMs;
+      this.#shard.changed(lane);
+    }
     this.offer(lane);
-  }
-
-  /** The records of the queue and of the lane of a task, where they have changed. */
-  writesOf(task: Task): readonly RecordWrite[] {
-    const lane = this.#lanes.get(laneOf(task));
-    if (!this.whole.allowance.isChanged && lane?.allowance.isChanged !== true) return noWrites;
-    const writes: RecordWrite[] = [];
-    this.#addWrite(writes, "", this.whole.allowance);
-    if (lane !== undefined) this.#addWrite(writes, lane.name, lane.allowance);
-    return writes;
-  }
-
-  #addWrite(writes: RecordWrite[], lane: string, allowance: Allowance): void {
-    if (!allowance.isChanged) return;
-    allowance.isChanged = false;
-    allowance.hasRecord = true;
-    writes.push(writeOfLane({ ...this.#named, lane }, allowance, this.#shard.clock));
-  }
-
-  get #named(): { tenantId: QueueState["tenantId"]; name: string } {
-    const { tenantId, name } = this.queue;
-    return { tenantId, name };
   }
 
   /** Forgets lanes that do not matter any more, with their records. */
@@ -394,8 +393,10 @@ export class QueueLanes {
       this.#shard.removed();
       this.queue.tenant.lanes -= 1;
       for (const window of lane.windows()) window.clear();
+      lane.allowance.isChanged = false;
       if (!lane.allowance.hasRecord) continue;
-      removals.push(removalOfLane({ ...this.#named, lane: lane.name }));
+      const { tenantId, name: queue } = this.queue;
+      removals.push(removalOfLane({ tenantId, name: queue, lane: lane.name }));
       if (removals.length < removalsMax) continue;
       this.#shard.forget(removals);
       removals = [];

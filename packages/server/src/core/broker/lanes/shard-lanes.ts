@@ -1,9 +1,10 @@
 /** What the lanes of all queues of a shard share: the memory of their tasks, their timers, and a time to forget them. */
 import type { Clock } from "../../clock.ts";
 import { IndexedHeap } from "../../indexed-heap.ts";
+import { writeOfLane } from "../../records/lane-record.ts";
 import type { RecordWrite } from "../../store/store.ts";
 import type { QueueState } from "../queues/queue-state.ts";
-import type { Timed } from "./lane.ts";
+import type { Spender, Timed } from "./lane.ts";
 import { LaneEntries } from "./lane-entries.ts";
 import type { LaneWindow } from "./lane-window.ts";
 
@@ -14,6 +15,7 @@ const windowMax = 1024;
 const windowMin = 16;
 /** The first number of lanes at which idle lanes are removed; the next is twice the number that remains. */
 const lanesMin = 16_384;
+const noWrites: readonly RecordWrite[] = [];
 /** While a tenant has as many lanes as it may have, they are looked through so often. */
 const fullSweepMs = 1000;
 
@@ -25,6 +27,8 @@ export class ShardLanes {
   entries: LaneEntries = new LaneEntries();
   /** No queue had lanes or a rate yet. */
   isUnused = true;
+  /** Lanes and queues whose records are out of date. */
+  #changed: Spender[] = [];
   readonly clock: Clock;
   readonly #queues: () => Iterable<QueueState>;
   #timers: IndexedHeap<Timed> = new IndexedHeap();
@@ -40,6 +44,29 @@ export class ShardLanes {
   /** How many lanes are in memory. */
   get size(): number {
     return this.#lanes;
+  }
+
+  /** The record of what a lane or a queue has spent is out of date. */
+  changed(spender: Spender): void {
+    if (spender.allowance.isChanged) return;
+    spender.allowance.isChanged = true;
+    this.#changed.push(spender);
+  }
+
+  /** What has to be written with the next changes; nothing for most. */
+  takeWrites(): readonly RecordWrite[] {
+    if (this.#changed.length === 0) return noWrites;
+    const writes: RecordWrite[] = [];
+    for (const { allowance, queue, name } of this.#changed) {
+      // A lane may have been forgotten in the meantime.
+      if (!allowance.isChanged) continue;
+      allowance.isChanged = false;
+      allowance.hasRecord = true;
+      const of = { tenantId: queue.tenantId, name: queue.name, lane: name };
+      writes.push(writeOfLane(of, allowance, this.clock));
+    }
+    this.#changed = [];
+    return writes;
   }
 
   /** A lane was made. */
@@ -103,6 +130,7 @@ export class ShardLanes {
   clear(): void {
     this.entries = new LaneEntries();
     this.isUnused = true;
+    this.#changed = [];
     this.#timers = new IndexedHeap();
     this.#lanes = 0;
     this.#sweepAt = lanesMin;
