@@ -65,11 +65,19 @@ test("a change that finds its group full is not in the record of that group", as
   assert.equal(storedTotal(again), 1);
 });
 
-test("a full disk takes back the record of what it refused", async () => {
+test("a full disk takes back the record of what it refused, and of what waited behind that", async () => {
   const { world, broker } = await setup();
+  const writing = Promise.withResolvers<void>();
+  world.disk.slow("write", writing.promise);
   world.disk.failNext("write", "ENOSPC");
+  // As many groups as the log takes at once.
+  for (let n = 0; n < 10; n += 1) {
+    enqueueNow(broker);
+    await settle();
+  }
   enqueueNow(broker, { batchId: of.id });
   assert.equal(storedTotal(broker), 1);
+  writing.resolve();
   await settle();
   assert.equal(storedTotal(broker), 0);
 });
