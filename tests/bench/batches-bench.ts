@@ -24,7 +24,7 @@ export const batchesHelp = `the ends of the members of one batch and of other ta
     --members 10000            that end per turn; at most 100,000 in all
     --in-flight 256            ends at the same time
     --turns 9
-    --batches 0,10000          open, without members, on a server without work
+    --batches 1,10000          open, without members, on a server without work; as many requests each time
     --seconds 20               at rest; 0 leaves that out
   heap B is what the heap has grown by for each member or task that has ended, after a collection of garbage`;
 
@@ -59,7 +59,7 @@ export async function batchesBench(args: readonly string[]): Promise<void> {
     members: wholeNumber("10000"),
     "in-flight": wholeNumber("256"),
     turns: wholeNumber("9"),
-    batches: wholeNumbers("0,10000", 0),
+    batches: wholeNumbers("1,10000"),
     seconds: wholeNumber("20", 0),
   });
   const { batchMembersMax } = limits;
@@ -161,7 +161,10 @@ async function openAtRest(counts: readonly number[], seconds: number): Promise<v
     });
     progress(`${count} batches are created`);
     const body = { command: "report", payload: {} };
-    for (let at = 0; at < count; at++) await ask(server, `/batches/rest-${at}`, body, "PUT");
+    const requests = Math.max(...counts);
+    for (let at = 0; at < requests; at++) {
+      await ask(server, `/batches/rest-${at % count}`, body, "PUT");
+    }
     await pause(settleMs);
     table.add([String(count)], await atRest(server, seconds));
     await workspace.stop(server.child);

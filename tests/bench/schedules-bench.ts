@@ -14,7 +14,7 @@ import { ask, Workspace } from "./workspace.ts";
 export const schedulesHelp = `schedules of one broker: at rest, 1,000 that are due together, and streams beside them
     --schedules 10000          at rest
     --due 1000                 that fire together, and tasks that are created together
-    --rounds 5                 of both, by turns; medians of CPU time
+    --rounds 15                of both, by turns; medians of CPU time of the second half, when everything is compiled
     --seconds 10               at rest
     --streams-seconds 5        of full cycles over streams, without and with schedules by turns; 0 leaves them out`;
 
@@ -48,7 +48,7 @@ export async function schedulesBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
     schedules: wholeNumber("10000"),
     due: wholeNumber("1000"),
-    rounds: wholeNumber("5"),
+    rounds: wholeNumber("15"),
     seconds: wholeNumber("10"),
     "streams-seconds": wholeNumber("5", 0),
   });
@@ -87,7 +87,8 @@ async function brokerCosts(values: Sizes): Promise<void> {
     console.log(
       `processor time at rest: ${(used.user + used.system) / 1000} ms in ${values.seconds} s`,
     );
-    for (let at = 0; at < values.due; at++) await make(`due-${at}`, { every: "1s" });
+    // One instant is due in each round.
+    for (let at = 0; at < values.due; at++) await make(`due-${at}`, { every: "2s" });
     const fired: number[] = [];
     const created: number[] = [];
     for (let round = 0; round < values.rounds; round++) {
@@ -98,7 +99,8 @@ async function brokerCosts(values: Sizes): Promise<void> {
       await pause(1001);
       created.push(await cpuOf(() => Promise.all(all.map((create) => create(broker)))));
     }
-    const [fire = 0, create = 0] = [median(fired), median(created)];
+    const half = Math.floor(values.rounds / 2);
+    const [fire = 0, create = 0] = [median(fired.slice(half)), median(created.slice(half))];
     console.log(
       `CPU of firing ${values.due}: ${fire.toFixed(1)} ms; of creating as many: ${create.toFixed(1)} ms`,
     );
@@ -118,11 +120,11 @@ async function cpuOf(run: () => Promise<unknown>): Promise<number> {
 }
 
 /** Cycles over streams, of a server without schedules and of one with many that are not due. */
-async function streamsBeside({ schedules, rounds, seconds }: Sizes): Promise<void> {
+async function streamsBeside({ schedules, seconds }: Sizes): Promise<void> {
   await using workspace = new Workspace();
   const rates: Record<number, number[]> = { 0: [], [schedules]: [] };
   const cpu: Record<number, number[]> = { 0: [], [schedules]: [] };
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < streamRounds; round++) {
     for (const many of round % 2 === 0 ? [0, schedules] : [schedules, 0]) {
       const measured = await measureStreams(workspace, {
         mode: "os",
@@ -150,4 +152,5 @@ async function streamsBeside({ schedules, rounds, seconds }: Sizes): Promise<voi
   show("server us/cycle", cpu);
 }
 
+const streamRounds = 5;
 const load = { producers: 32, slots: 128, workerStreams: 4, batch: 8, batchOut: 32 };
