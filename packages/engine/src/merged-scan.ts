@@ -1,12 +1,12 @@
 /**
  * A range over the kv with overlays on top, newest last. Everything it reads is fixed when it is
- * called: what the overlays have is copied and the kv's cursor is a view of that moment, so commits
+ * called: what the overlays have is noted and the kv's cursor is a view of that moment, so commits
  * and flushes that happen meanwhile are not seen in part.
  */
 
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvCursor, KvEntry, KvRange, KvTextCursor } from "./kv/kv.ts";
-import type { Overlay } from "./overlay.ts";
+import type { Overlay, RowEntry } from "./overlay.ts";
 import { type KeyWrites, type Row, type RowCodec, recordOf, writeIndexKeys } from "./row-codec.ts";
 
 const pieceMax = 1000;
@@ -30,7 +30,7 @@ export async function scanEntries(
   limit: number,
 ): Promise<KvEntry[]> {
   const cursor = unsealed(layers.kv.cursor(range), layers.rows);
-  const above = newestIn(layers, range);
+  const above = aboveOf(layers, range);
   return scanOnce(limit, { cursor, above, range }, (written) =>
     Buffer.isBuffer(written) ? written : recordOf(written.row, layers.rows),
   );
@@ -103,7 +103,7 @@ export async function scanKeys(
   limit: number,
 ): Promise<string[]> {
   const cursor = layers.kv.textCursor(range);
-  const above = newestIn(layers, range);
+  const above = aboveOf(layers, range);
   return (await scanOnce(limit, { cursor, above, range }, () => "")).map(([key]) => key);
 }
 
@@ -115,7 +115,7 @@ export async function firstKeys(
 ): Promise<string[][]> {
   const all = { after: ranges[0]?.after ?? "", before: ranges.at(-1)?.before ?? "" };
   const stored = new StoredKeys(layers.kv.textCursor(all), limit);
-  const written = newestIn(layers, all);
+  const written = newestIn(writtenIn(layers, all), all, layers.rows);
   const found: string[][] = [];
   let from = 0;
   try {
@@ -184,18 +184,48 @@ class StoredKeys {
   }
 }
 
-/** What memory has in the range, in the order of the range. */
-function newestIn(layers: ScannedLayers, range: KvRange): Entry<Written>[] {
-  const newest = new Newest(range);
-  for (const overlay of layers.overlays) {
-    for (const [key, entry] of overlay.entries) {
-      // The value of an entry changes with the next commit.
-      if (newest.has(key)) newest.set(key, entry.value);
+/** What memory had at one moment, so that it can be sorted later, and only as far as it is needed. */
+interface WrittenParts {
+  readonly keys: readonly Entry<Written>[];
+  /** Rows that may have index keys in the range: what they are, and were below. The newest come last. */
+  readonly rows: readonly Pick<RowEntry, "row" | "below">[];
+}
+
+function writtenIn({ overlays, rows: codec }: ScannedLayers, range: KvRange): WrittenParts {
+  const keys: Entry<Written>[] = [];
+  const rows: Pick<RowEntry, "row" | "below">[] = [];
+  for (const overlay of overlays) {
+    for (const [key, { value }] of overlay.entries) if (isIn(range, key)) keys.push([key, value]);
+    addRows(keys, overlay, range, codec);
+    const mayHave = codec.rowsIn(range);
+    if (mayHave === undefined) continue;
+    // Entries change with the next commit, and rows never.
+    for (const { row, below } of overlay.rows.values()) {
+      if (isOneOf({ row, below }, mayHave)) rows.push({ row, below });
     }
-    addRows(newest, overlay, layers.rows);
-    addIndexKeys(newest, overlay, layers.rows);
+  }
+  return { keys, rows };
+}
+
+/** What memory has in the range, in the order of the range. */
+function newestIn({ keys, rows }: WrittenParts, range: KvRange, codec: RowCodec): Entry<Written>[] {
+  const newest = new Newest(range);
+  for (const [key, written] of keys) if (newest.has(key)) newest.set(key, written);
+  const mayHave = codec.rowsIn(range);
+  if (mayHave !== undefined) {
+    for (const each of rows) if (isOneOf(each, mayHave)) writeIndexKeys(newest, each, codec);
   }
   return newest.sorted();
+}
+
+/**
+ * Behind a piece of the kv, rows of memory do not matter before the next piece is read. There may be thousands
+ * of them, and computing their keys costs more than reading the piece.
+ */
+function aboveOf(layers: ScannedLayers, range: KvRange): Above<Exclude<Written, undefined>> {
+  const written = writtenIn(layers, range);
+  if (range.isReverse === true) return newestIn(written, range, layers.rows);
+  return (part) => newestIn(written, part, layers.rows);
 }
 
 class Newest implements KeyWrites {
@@ -208,7 +238,7 @@ class Newest implements KeyWrites {
 
   /** Whether the key lies in the range. */
   has(key: string): boolean {
-    return key > this.range.after && key < this.range.before;
+    return isIn(this.range, key);
   }
 
   set(key: string, written: Written): void {
@@ -228,43 +258,51 @@ class Newest implements KeyWrites {
   }
 }
 
-function addRows(newest: Newest, overlay: Overlay, { prefix }: RowCodec): void {
-  const { after, before } = newest.range;
+function isIn({ after, before }: KvRange, key: string): boolean {
+  return key > after && key < before;
+}
+
+function addRows(
+  keys: Entry<Written>[],
+  overlay: Overlay,
+  range: KvRange,
+  { prefix }: RowCodec,
+): void {
+  const { after, before } = range;
   if (before <= prefix || (after > prefix && !after.startsWith(prefix))) return;
   for (const [id, { row }] of overlay.rows) {
     const key = prefix + id;
-    if (newest.has(key)) newest.set(key, row && { row });
+    if (isIn(range, key)) keys.push([key, row && { row }]);
   }
 }
 
-/** Only for rows that may have an index key in the range: computing the keys of all rows costs too much. */
-function addIndexKeys(newest: Newest, overlay: Overlay, codec: RowCodec): void {
-  const mayHave = codec.rowsIn(newest.range);
-  if (mayHave === undefined) return;
-  for (const entry of overlay.rows.values()) {
-    const { row, below } = entry;
-    const mayMatter =
-      (row !== undefined && mayHave(row)) || (below !== undefined && mayHave(below));
-    if (mayMatter) writeIndexKeys(newest, entry, codec);
-  }
+function isOneOf(
+  { row, below }: Pick<RowEntry, "row" | "below">,
+  mayHave: (row: Row) => boolean,
+): boolean {
+  return (row !== undefined && mayHave(row)) || (below !== undefined && mayHave(below));
 }
 
 function comesFirst({ isReverse }: KvRange, key: string, other: string): boolean {
   return isReverse === true ? key > other : key < other;
 }
 
-interface MergeParts<Value, Above> {
+/** What memory has, in the order of the range; undefined for deleted entries. Or what has it for a part of the range. */
+type Above<Value> =
+  | readonly Entry<Value | undefined>[]
+  | ((part: KvRange) => readonly Entry<Value | undefined>[]);
+
+interface MergeParts<Value, Written> {
   readonly range: KvRange;
   /** A view that was opened in the same turn as the rest. */
   readonly cursor: KvCursor<Value>;
-  /** What memory has, in the order of the range; undefined for deleted entries. */
-  readonly above: readonly Entry<Above | undefined>[];
+  readonly above: Above<Written>;
 }
 
-async function scanOnce<Value, Above>(
+async function scanOnce<Value, Written>(
   limit: number,
-  parts: MergeParts<Value, Above>,
-  read: (above: Above) => Value,
+  parts: MergeParts<Value, Written>,
+  read: (written: Written) => Value,
 ): Promise<Entry<Value>[]> {
   const merged = new Merged(parts, read);
   try {
@@ -275,30 +313,42 @@ async function scanOnce<Value, Above>(
 }
 
 /** The entries of the kv, merged with those of memory, which win. */
-class Merged<Value, Above> {
-  readonly #parts: MergeParts<Value, Above>;
-  readonly #read: (above: Above) => Value;
+class Merged<Value, Written> {
+  readonly #parts: MergeParts<Value, Written>;
+  readonly #read: (written: Written) => Value;
+  #above: readonly Entry<Written | undefined>[] = [];
   #aboveAt = 0;
   #piece: readonly Entry<Value>[] = [];
   #pieceAt = 0;
   #isAtEnd = false;
 
-  constructor(parts: MergeParts<Value, Above>, read: (above: Above) => Value) {
+  constructor(parts: MergeParts<Value, Written>, read: (written: Written) => Value) {
     this.#parts = parts;
     this.#read = read;
+    if (typeof parts.above !== "function") this.#above = parts.above;
   }
 
   async next(count: number): Promise<Entry<Value>[]> {
     const found: Entry<Value>[] = [];
     while (found.length < count) {
       if (this.#pieceAt === this.#piece.length && !this.#isAtEnd) {
-        this.#piece = await this.#parts.cursor.next(Math.min(count - found.length, pieceMax));
-        this.#pieceAt = 0;
-        this.#isAtEnd = this.#piece.length === 0;
+        await this.#readPiece(Math.min(count - found.length, pieceMax));
       }
       if (!this.#take(found)) break;
     }
     return found;
+  }
+
+  async #readPiece(count: number): Promise<void> {
+    const { cursor, above, range } = this.#parts;
+    const after = this.#piece.at(-1)?.[0] ?? range.after;
+    this.#piece = await cursor.next(count);
+    this.#pieceAt = 0;
+    const last = this.#piece.at(-1)?.[0];
+    this.#isAtEnd = last === undefined;
+    if (typeof above !== "function") return;
+    this.#above = above({ after, before: last === undefined ? range.before : `${last}\0` });
+    this.#aboveAt = 0;
   }
 
   close(): Promise<void> {
@@ -307,9 +357,9 @@ class Merged<Value, Above> {
 
   /** Takes the next entry, from memory where both have it; false at the end. */
   #take(found: Entry<Value>[]): boolean {
-    const { above, range } = this.#parts;
+    const { range } = this.#parts;
     const stored = this.#piece[this.#pieceAt];
-    const written = above[this.#aboveAt];
+    const written = this.#above[this.#aboveAt];
     if (written === undefined || (stored && comesFirst(range, stored[0], written[0]))) {
       if (stored === undefined) return false;
       this.#pieceAt += 1;

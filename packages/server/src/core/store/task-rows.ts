@@ -91,6 +91,7 @@ const schedulePrefixes = [scheduleRunsPrefix, scheduleLivePrefix];
 const batchPrefixes = [batchMembersPrefix, batchFailedPrefix];
 
 const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|held|dlq|failed)\//;
+const bucketPattern = /^codeq\/q\/[^/]+\/[^/]+\/pending\/(?:l\/[^/]+\/)?\d\//;
 /** Ranges below a lane never leave it. */
 const lanePattern = /^codeq\/q\/[^/]+\/[^/]+\/pending\/l\/[^/]+\//;
 const places = {
@@ -137,8 +138,14 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
   const where = places[kind];
   const isOfOneLane = kind === "pending" && lanePattern.test(after);
   const lane = isOfOneLane ? parseIndexKey(after).lane : undefined;
+  const bucket = bucketPattern.exec(after)?.[0] ?? "";
+  const [first, last] = [after, before].map((end) =>
+    bucket !== "" && isBelow(bucket) ? Number.parseInt(end.slice(bucket.length), 16) : Number.NaN,
+  ) as [number, number];
   return (task) =>
     task.place.in === where &&
+    // Not numbers where the range has no such end.
+    !(task.place.in === "ready" && (task.place.seq < first || task.place.seq > last)) &&
     task.tenantId === tenantId &&
     queueOf(task.command) === queue &&
     (lane === undefined || laneOf(task) === lane);
