@@ -110,3 +110,13 @@ test("a member that is replayed while its batch is deleted is deleted after its 
   for (let piece = 0; piece < 2; piece++) await work(broker);
   assert.deepEqual(await left(broker), []);
 });
+
+test("a seal is refused because of a cancel only when no crash can undo the cancel", async () => {
+  const { world, broker } = await setup();
+  await put(broker);
+  const cancelled = cancel(broker);
+  assert.deepEqual(await seal(broker), { ok: false, code: "batch_over" });
+  const again = await world.kill();
+  assert.equal(state(again)?.phase, "cancelled");
+  await Promise.allSettled([cancelled]);
+});

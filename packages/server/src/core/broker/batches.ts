@@ -410,10 +410,10 @@ export class Batches {
     if (entry === undefined) return { ok: false, code: "batch_not_found" };
     const isRepeat = isDone(entry.state);
     const changes = isRepeat ? undefined : act(entry);
-    if (changes === undefined && !isRepeat) return { ok: false, code: "batch_over" };
-    // The request before may not be durable yet.
+    // The request before, of which the answer speaks, may not be durable yet.
     if (changes === undefined) await store.commitRecords([]).done;
     else await apply(changes, [entry], []);
+    if (changes === undefined && !isRepeat) return { ok: false, code: "batch_over" };
     return { ok: true, batch: this.#shown(entry) };
   }
 
