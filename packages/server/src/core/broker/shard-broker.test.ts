@@ -229,6 +229,21 @@ test("S10: a repeated submit hears of success only when the first one is durable
   assert.ok((await repeat.done).repeated);
 });
 
+test("a cancel is refused because of a result only when no crash can undo the result", async () => {
+  const world = new BrokerWorld();
+  const broker = await world.open();
+  const { id } = await enqueue(broker);
+  await claim(broker);
+  const completed = submit(broker, owned({ id, tenantId: acme }), success).done;
+  assert.equal(
+    (await broker.act({ tenantId: acme, id }, { kind: "cancel", graceMs: 0 })).ok,
+    false,
+  );
+  const again = await world.kill();
+  assert.equal(again.store.task(id)?.place.in, "done");
+  await Promise.allSettled([completed]);
+});
+
 test("S21: the tasks of another tenant are unknown, to every verb", async () => {
   const { broker } = await setup();
   const task = await enqueue(broker);

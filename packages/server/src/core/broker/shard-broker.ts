@@ -858,11 +858,13 @@ export class ShardBroker implements Broker {
     // Only memory knows the end of a lease that a restart, a stall or a full disk has prolonged.
     const seen = action.kind === "cancel" ? this.reads.withLiveLease(task) : task;
     const decided = decide(seen, action, input);
-    if (!decided.ok) return decided;
-    const { after } = decided.value;
-    if (after === seen) await this.store.whenDurable(of.id);
-    else await this.#applied([{ ...decided.value, before: task }]);
-    return { ok: true, task: after as Task };
+    if (decided.ok && decided.value.after !== seen) {
+      await this.#applied([{ ...decided.value, before: task }]);
+      return { ok: true, task: decided.value.after as Task };
+    }
+    // The change of which the answer speaks may not be durable yet.
+    await this.store.whenDurable(of.id);
+    return decided.ok ? { ok: true, task: seen } : decided;
   }
 
   /** The bytes that a task loses with its result. */
