@@ -479,7 +479,9 @@ class ShardedRun {
     if (leased > this.#leasesMax && !this.#mayExceed) {
       this.#broken(`${leased} leases, the quota is ${this.#leasesMax}`);
     }
-    if (leased <= this.#leasesMax && this.#down.size === 0) this.#mayExceed = false;
+    if (this.#down.size > 0 || leased > this.#leasesMax) return;
+    // The router learns from the next report of a shard which ends of leases its crash has undone.
+    if (this.#world.broker.held(acme).leased >= leased) this.#mayExceed = false;
   }
 
   readonly #taskOf = (id: TaskId): Task | undefined =>
