@@ -153,14 +153,19 @@ export class Fleet implements AsyncDisposable {
     for (const node of nodeNames) await this.start(node);
   }
 
-  /** Resolves when all log servers count for a majority. */
+  /** Resolves when all log servers count for a majority, and hear each other: they have what one had a moment ago. */
   async logsVote(): Promise<void> {
     await using etcd = new EtcdServers(this.etcd);
+    let wanted = Number.NaN;
     for (;;) {
       const members = await etcd.members().catch(() => []);
       const up = await Promise.all(members.map((member) => etcd.health(member)));
-      const isWhole = members.every(({ isLearner }, at) => !isLearner && up[at] !== undefined);
-      if (members.length === nodeNames.length && isWhole) return;
+      const applied = up.map((health) => health?.applied ?? Number.NaN);
+      const isCurrent = applied.every((count) => count >= wanted);
+      if (members.length === nodeNames.length && isCurrent) {
+        if (members.every(({ isLearner }) => !isLearner)) return;
+      }
+      wanted = members.length === nodeNames.length ? Math.max(...applied) : Number.NaN;
       await pause(100);
     }
   }

@@ -66,8 +66,10 @@ export interface MemberHealth {
   readonly isLeader: boolean;
   readonly usedBytes: number;
   readonly fileBytes: number;
-  /** Records that the member has not applied yet. */
+  /** Records that the member has and has not applied yet. */
   readonly behind: number;
+  /** How many records of all logs the member has applied. */
+  readonly applied: number;
   readonly problems: readonly string[];
 }
 
@@ -205,6 +207,7 @@ export class EtcdServers implements AsyncDisposable {
           usedBytes: Number(status.dbSizeInUse),
           fileBytes: Number(status.dbSize),
           behind: Number(status.raftIndex) - Number(status.raftAppliedIndex),
+          applied: Number(status.raftAppliedIndex),
           problems: status.errors,
         };
       } catch {
