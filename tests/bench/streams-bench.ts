@@ -2,6 +2,7 @@
  * Full cycles (create, claim, result) over the two gRPC streams, with the client in a process of its
  * own. `floor` measures by turns the least that a server of these streams can cost: the ratio says what queueing costs.
  */
+import { once } from "node:events";
 import { join } from "node:path";
 import { type Checkout, floor, here } from "./checkout.ts";
 import {
@@ -13,6 +14,7 @@ import {
   latencyFigure,
 } from "./figures.ts";
 import { type ClientName, clientOption, ensureClients, loadProgram } from "./go-client.ts";
+import type { HttpLoad } from "./http-load.ts";
 import type { LoadOptions } from "./load.ts";
 import { type Measured, measure } from "./measure.ts";
 import {
@@ -32,6 +34,7 @@ export const streamsHelp = `full cycles over the gRPC streams; a task counts whe
     --mode fsync,os            durability modes
     --batch 1,64               tasks in a message; 1 sends messages without a list; 8:32 creates 8
                                in a message and asks for up to 32
+    --backlog 0                ready tasks that are there from the start
     --producers 32             concurrent, each waiting for its answer, on one producer stream
     --slots 128                worker slots; each has one Ready out and answers what it gets
     --worker-streams 4         that share the slots, on one connection
@@ -41,6 +44,7 @@ export const streamsHelp = `full cycles over the gRPC streams; a task counts whe
     --rate-seconds 10          per measurement of it; 0 leaves it out
     ${turnsHelp}
   Producers pause while as much is unfinished as producers and slots can hold, so that no backlog grows.
+  The light load has no backlog from the start either.
   Latencies, in ms, p50/p99: create is from a message of tasks to its acknowledgement, claim from a
   Ready to its tasks (with the time in which there were none), submit from the results to their
   acknowledgement, pickup from the call that creates a task to the handler that gets it.
@@ -67,6 +71,7 @@ export async function streamsBench(
     client: clientOption(),
     mode: choices(["fsync", "interval", "os"], "fsync,os"),
     batch: batchSizes("1,64"),
+    backlog: wholeNumbers("0", 0),
     producers: wholeNumber("32"),
     slots: wholeNumber("128"),
     "worker-streams": wholeNumber("4"),
@@ -86,7 +91,10 @@ export async function streamsBench(
   if (seconds > 0) {
     const closed = { ...shape, part: "closed", tasksPerSecond: 0 } as const;
     const loads = values.batch.map((sizes) => ({ ...closed, ...sizes }));
-    await closedTable(workspace, turns, crossed(runs, loads, times));
+    const full = values.backlog.flatMap((backlog) =>
+      crossed(runs, loads, times).map((run) => ({ ...run, backlog })),
+    );
+    await closedTable(workspace, turns, full);
   }
   if (values["rate-seconds"] > 0) {
     const paced = { ...shape, part: "paced", batch: 1, batchOut: 1 } as const;
@@ -110,14 +118,14 @@ async function closedTable(
   turns: Turns,
   runs: readonly StreamRun[],
 ): Promise<void> {
-  const table = new Table(turnLabels(["mode", "client", "batch"], turns));
+  const table = new Table(turnLabels(["mode", "client", "batch", "backlog"], turns));
   for (const run of runs) {
-    const { mode, client, load } = run;
+    const { mode, client, load, backlog = 0 } = run;
     const { batch, batchOut } = load;
     const sizes = batch === batchOut ? String(batch) : `${batch}:${batchOut}`;
-    progress(`${mode}, ${client} client, ${sizes} in a message`);
+    progress(`${mode}, ${client} client, ${sizes} in a message, backlog of ${backlog}`);
     await addByTurns(table, turns, {
-      labels: [mode, client, sizes],
+      labels: [mode, client, sizes, String(backlog)],
       run: async (checkout) => closedFigures(await measureStreams(workspace, run, checkout)),
     });
   }
@@ -172,6 +180,8 @@ export interface StreamRun extends Times {
   readonly mode: string;
   readonly client: ClientName;
   readonly load: StreamLoad;
+  /** Ready tasks that are there from the start. */
+  readonly backlog?: number;
   /** Settings of the server, beside its durability. */
   readonly env?: Readonly<Record<string, string>>;
   /** Called before the load. */
@@ -187,7 +197,18 @@ export async function measureStreams(
   if (checkout === floor) return await measureFloor(workspace, run);
   const server = await workspace.startServer({ CODEQ_DURABILITY: run.mode, ...run.env }, checkout);
   await run.prepare?.(server);
+  if (run.backlog) await preload(workspace, server, run.backlog);
   return await measureAt(workspace, server, { ...run, port: server.port });
+}
+
+/** Over HTTP, because the load of the streams leaves no backlog. */
+async function preload(
+  workspace: Workspace,
+  { port }: Pick<Listening, "port">,
+  tasks: number,
+): Promise<void> {
+  const load: HttpLoad = { part: "preload", port, connections: 1, tasksPerSecond: 0, tasks };
+  await once(workspace.fork("http-load.ts", load), "exit");
 }
 
 async function measureFloor(workspace: Workspace, run: StreamRun): Promise<Measured> {
