@@ -325,7 +325,7 @@ export function writeMemberAddRequest(message: MemberAddRequest, writer: WireWri
   writer.boolField(16, message.isLearner);
 }
 
-/** For the calls that name a member by its id: MemberRemove and MemberPromote. */
+/** For the calls that name a member by its id: MemberRemove, MemberPromote and MoveLeader. */
 export interface MemberIdRequest {
   id: WireUint64;
 }
