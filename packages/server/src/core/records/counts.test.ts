@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { put } from "@codeq/engine";
+import type { Task } from "@codeq/queue";
 import fc from "fast-check";
 import { unseal } from "../../../../engine/src/kv/checked-value.ts";
 import { textOf } from "../../../../engine/test/sealed.ts";
@@ -26,7 +27,14 @@ import {
 import { engineOf } from "../../../test/engine-of.ts";
 import type { ShardBroker } from "../broker/shard-broker.ts";
 import { countsPrefix, sequenceKey } from "../store/keys.ts";
-import { addCounts, type Counts, changeOfCounts, decodeCounts, noCounts } from "./counts.ts";
+import {
+  addCounts,
+  type Counts,
+  changeOfCounts,
+  decodeCounts,
+  deriveCounts,
+  noCounts,
+} from "./counts.ts";
 
 async function setup(): Promise<{ world: BrokerWorld; broker: ShardBroker }> {
   const world = new BrokerWorld({ flushBytes: 15_000, segmentBytes: 16_384 });
@@ -287,4 +295,23 @@ test("a sequence that is written by itself is never lowered by tasks that are fl
   await enqueue(broker);
   await broker.store.flushNow();
   assert.equal(textOf(world.contents, sequenceKey), "1000");
+});
+
+test("a flush neither reads nor writes the counts of a queue that gave as many tasks as it took", async () => {
+  const { broker } = await setup();
+  const [older, newer] = [enqueueNow(broker), enqueueNow(broker)];
+  const keys: string[] = [];
+  const derive = (row: Task | undefined): string[] => {
+    const rows = [
+      { row, below: undefined },
+      { row: undefined, below: older },
+    ];
+    return deriveCounts({ rows, entries: [] }, (key) => {
+      keys.push(key);
+      return undefined;
+    }).map(({ key }) => key);
+  };
+  assert.deepEqual(derive(newer), [sequenceKey]);
+  assert.deepEqual(keys, [sequenceKey]);
+  assert.deepEqual(derive(undefined), [`${countsPrefix}work/acme`]);
 });

@@ -62,9 +62,10 @@ function encodeCounts(counts: Counts): Buffer {
   return Buffer.from([delayed, held, leased, dead, failed, ...ready].join(" "), "latin1");
 }
 
-export function isEmpty(counts: Counts): boolean {
-  const { delayed, held, leased, dead, failed, ready } = counts;
-  return delayed + held + leased + dead + failed === 0 && ready.every((count) => count === 0);
+/** Without any task, or a change that leaves all counts as they are. */
+export function isEmpty({ delayed, held, leased, dead, failed, ready }: Counts): boolean {
+  const others = delayed === 0 && held === 0 && leased === 0 && dead === 0 && failed === 0;
+  return others && ready.every((count) => count === 0);
 }
 
 export interface CountsOfQueue {
@@ -207,13 +208,17 @@ export function deriveCounts(
     writes.push({ key, value: isGone ? undefined : Buffer.from(sum.join(" "), "latin1") });
   }
   for (const [key, { counts }] of queues) {
-    const stored = get(key);
-    const sum = addCounts(stored === undefined ? noCounts() : decodeCounts(stored), counts);
-    writes.push({ key, value: isEmpty(sum) ? undefined : encodeCounts(sum) });
+    // Most queues of many take a task and give one between two flushes.
+    if (!isEmpty(counts)) writes.push(sumWrite(key, counts, get(key)));
   }
   const storedSequence = Number(get(sequenceKey)?.toString("latin1") ?? 0);
   if (sequence > storedSequence) {
     writes.push({ key: sequenceKey, value: Buffer.from(String(sequence), "latin1") });
   }
   return writes;
+}
+
+function sumWrite(key: string, change: Counts, stored: Buffer | undefined): KvWrite {
+  const sum = addCounts(stored === undefined ? noCounts() : decodeCounts(stored), change);
+  return { key, value: isEmpty(sum) ? undefined : encodeCounts(sum) };
 }

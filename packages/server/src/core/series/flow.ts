@@ -6,7 +6,7 @@ import type { Cause, Change, Task, TenantId } from "@codeq/queue";
 import type { QueueCounts } from "../broker/broker.ts";
 import { addCounts } from "../records/counts.ts";
 import type { Times } from "../records/series-record.ts";
-import { countTimes, noTimes } from "./times.ts";
+import { bucketsOf, countTimes, noTimes } from "./times.ts";
 
 export const minuteMs = 60_000;
 
@@ -26,7 +26,7 @@ export function noFlow(): Flow {
 
 /** Shared by all queues in which nothing has happened. */
 const still: Flow = Object.freeze(noFlow());
-const noTime: ReturnType<typeof noTimes> = Object.freeze({ waits: [], runs: [] });
+const noTime: ReturnType<typeof noTimes> = noTimes();
 
 export function addFlow(one: Flow, other: Flow, times = 1): Flow {
   return {
@@ -117,11 +117,11 @@ export class QueueFlow implements Flow {
   /** Begins a new minute; returns the flow and the times of the minute that ends. */
   turn(): Flow & Times {
     const { times } = this;
-    this.#before = this.current;
-    this.#atStart = addFlow(this, noFlow());
+    this.#before = this.hasMoved ? this.current : still;
+    if (this.hasMoved) this.#atStart = addFlow(this, noFlow());
     this.hasMoved = false;
     this.times = noTime;
-    return { ...this.#before, ...times };
+    return { ...this.#before, ...bucketsOf(times) };
   }
 
   /** An estimate for the last 60 seconds: the current minute and a share of the previous one. */

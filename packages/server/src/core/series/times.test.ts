@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { Task } from "@codeq/queue";
 import fc from "fast-check";
 import type { Times } from "../records/series-record.ts";
-import { addTimes, countTimes, noTimes, quantileSeconds } from "./times.ts";
+import { addTimes, bucketsOf, countTimes, noTimes, quantileSeconds } from "./times.ts";
 
 /** Times of tasks that waited so long. */
 function timesOf(waits: readonly number[]): Times {
@@ -13,7 +13,7 @@ function timesOf(waits: readonly number[]): Times {
     const after = { place: { in: "leased", sinceMs: 1000 + ms } } as Task;
     countTimes(times, before, after);
   }
-  return times;
+  return bucketsOf(times);
 }
 
 const someMs = fc.array(fc.integer({ min: 0, max: 3_000_000 }), { minLength: 1 });
@@ -42,13 +42,13 @@ test("an attempt counts however it ends, and a change that is none does not", ()
   const ready = { place: { in: "ready", seq: 2 }, updatedMs: 5000 } as Task;
   const times = noTimes();
   countTimes(times, leased, ready);
-  assert.equal(quantileSeconds(times.runs, 0.5), 3.4);
+  assert.equal(quantileSeconds(bucketsOf(times).runs, 0.5), 3.4);
   countTimes(times, leased, leased);
   countTimes(times, ready, ready);
   countTimes(times, undefined, ready);
-  assert.equal(quantileSeconds(times.waits, 0.5), undefined);
+  assert.equal(quantileSeconds(bucketsOf(times).waits, 0.5), undefined);
   assert.deepEqual(
-    times.runs.filter((count) => count > 0),
+    bucketsOf(times).runs.filter((count) => count > 0),
     [1],
   );
 });

@@ -8,12 +8,33 @@ import type { Buckets, Times } from "../records/series-record.ts";
 /** About 34 days and more. */
 const bucketsMax = 64;
 
-export function noTimes(): { waits: number[]; runs: number[] } {
-  return { waits: [], runs: [] };
+/** Counts from the first bucket that has any: of many queues most need few buckets. */
+interface CountedTimes {
+  from: number;
+  counts: number[];
+}
+
+export interface MinuteTimes {
+  readonly waits: CountedTimes;
+  readonly runs: CountedTimes;
+}
+
+const noCounts: number[] = [];
+
+export function noTimes(): MinuteTimes {
+  return { waits: { from: 0, counts: noCounts }, runs: { from: 0, counts: noCounts } };
+}
+
+export function bucketsOf({ waits, runs }: MinuteTimes): Times {
+  return { waits: allBuckets(waits), runs: allBuckets(runs) };
+}
+
+function allBuckets({ from, counts }: CountedTimes): Buckets {
+  return [...Array<number>(from).fill(0), ...counts];
 }
 
 export function countTimes(
-  into: { readonly waits: number[]; readonly runs: number[] },
+  into: MinuteTimes,
   before: Task | undefined,
   after: Task | undefined,
 ): void {
@@ -25,10 +46,18 @@ export function countTimes(
   }
 }
 
-function addTime(buckets: number[], ms: number): void {
+function addTime(into: CountedTimes, ms: number): void {
   const bucket = ms < 1 ? 0 : Math.min(bucketsMax - 1, 1 + Math.floor(2 * Math.log2(ms)));
-  while (buckets.length <= bucket) buckets.push(0);
-  buckets[bucket] = (buckets[bucket] ?? 0) + 1;
+  if (into.counts === noCounts) {
+    into.from = bucket;
+    into.counts = [1];
+    return;
+  }
+  const { counts } = into;
+  for (; into.from > bucket; into.from--) counts.unshift(0);
+  const at = bucket - into.from;
+  while (counts.length <= at) counts.push(0);
+  counts[at] = (counts[at] ?? 0) + 1;
 }
 
 export function addTimes(one: Times, other: Times): Times {

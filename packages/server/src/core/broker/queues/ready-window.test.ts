@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import type { TaskId } from "@codeq/queue";
 import fc from "fast-check";
 import type { Position } from "../../store/store.ts";
@@ -251,4 +253,23 @@ test("a task behind the window leaves it as it is", () => {
   window.recover(9);
   assert.equal(window.leave(5), false);
   assert.deepEqual([window.size, window.departures], [0, 1]);
+});
+
+test("tasks that have left do not stay in memory", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const windows = Array.from({ length: 200 }, () => new ReadyWindow());
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let seq = 1; seq <= 1000; seq += 1) {
+    for (const window of windows) {
+      window.arrive(seq, idOf(seq), true);
+      if (seq % 2 === 0) window.take();
+      else if (seq > 1) window.leave(seq - 1);
+    }
+  }
+  collect();
+  const each = (process.memoryUsage().heapUsed - before) / windows.length;
+  assert.ok(windows.every(({ size }) => size <= 2));
+  assert.ok(each < 10_000, `${each} bytes for each`);
 });

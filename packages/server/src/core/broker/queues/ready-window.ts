@@ -10,7 +10,8 @@
 import type { TaskId } from "@codeq/queue";
 import type { Position } from "../../store/store.ts";
 
-const compactAt = 1024;
+/** So many ids of tasks that were taken may stay in memory, in each of many queues. */
+const compactAt = 32;
 /** The number of tasks at the head that are kept unpacked. */
 export const nearMax = 4096;
 /** With fewer unpacked tasks than this, more are unpacked. */
@@ -79,11 +80,7 @@ export class ReadyWindow {
     if (number === undefined || id === undefined) return undefined;
     this.#head += 1;
     if (this.#gone.size > 0) this.#passOver();
-    if (this.#head >= compactAt && this.#head * 2 > this.#ids.length) {
-      this.#seqs = this.#seqs.slice(this.#head);
-      this.#ids = this.#ids.slice(this.#head);
-      this.#head = 0;
-    }
+    this.#compact();
     return { number, id };
   }
 
@@ -96,7 +93,20 @@ export class ReadyWindow {
     if (this.#gone === noneGone) this.#gone = new Set();
     this.#gone.add(seq);
     this.#passOver();
+    this.#compact();
     return true;
+  }
+
+  #compact(): void {
+    if (this.#head === this.#ids.length) {
+      this.#seqs = noSeqs;
+      this.#ids = noIds;
+      this.#head = 0;
+    } else if (this.#head >= compactAt && this.#head * 2 > this.#ids.length) {
+      this.#seqs = this.#seqs.slice(this.#head);
+      this.#ids = this.#ids.slice(this.#head);
+      this.#head = 0;
+    }
   }
 
   /** Drops tasks that have left from the head, so that the head is a ready task. */
