@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { test } from "node:test";
-import { type Clock, steadyClock, systemClock } from "./clock.ts";
+import { type Clock, steadyClock, systemClock, untilSharedMs } from "./clock.ts";
 
 test("time stands still within a callback and goes on after it", async () => {
   const first = systemClock.monotonicMs();
@@ -24,6 +24,19 @@ test("every callback of a socket reads the time anew", async (t) => {
   await once(socket, "data");
   assert.ok(systemClock.monotonicMs() > before);
   socket.destroy();
+});
+
+test("timers that look again about every second end at the same moments", () => {
+  for (let nowMs = 0; nowMs < 3000; nowMs += 0.7) {
+    const delayMs = untilSharedMs({ monotonicMs: () => nowMs }, 1000);
+    assert.ok(delayMs >= 500 && delayMs <= 1500, `${delayMs} at ${nowMs}`);
+    const offMs = (nowMs + delayMs) % 1000;
+    assert.ok(Math.min(offMs, 1000 - offMs) <= 10.001, `${offMs} off at ${nowMs}`);
+  }
+  assert.equal(
+    untilSharedMs({ monotonicMs: () => 1234 }, Number.POSITIVE_INFINITY),
+    Number.POSITIVE_INFINITY,
+  );
 });
 
 /** A wall clock that can be set. */

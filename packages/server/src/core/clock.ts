@@ -21,6 +21,19 @@ export const systemClock: Clock = {
   },
 };
 
+/** Delays that are counted together end together, although they are not set at the same instant. */
+const sharedStepMs = 20;
+
+/**
+ * When to look again at what is looked at about every `everyMs`: at moments that all such timers share, so that an idle
+ * process wakes up once for all of them. The delay is between a half and one and a half of `everyMs`.
+ */
+export function untilSharedMs(clock: Pick<Clock, "monotonicMs">, everyMs: number): number {
+  const leftMs = everyMs - (clock.monotonicMs() % everyMs);
+  const delayMs = leftMs < everyMs / 2 ? leftMs + everyMs : leftMs;
+  return Math.round(delayMs / sharedStepMs) * sharedStepMs;
+}
+
 /** A wall clock that differs by more than this from the time that has passed is not believed at once. */
 const stepMsMax = 5 * 60_000;
 /** A clock that was set is believed after it has kept its new time for this long. */

@@ -7,7 +7,7 @@ import type { ClusterHealth, ClusterStatus } from "../cluster/cluster-node.ts";
 import type { LogStatus } from "../cluster/node-log.ts";
 import { rateScopes } from "../config/rate-limit-settings.ts";
 import type { ShardBroker } from "../core/broker/shard-broker.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, untilSharedMs } from "../core/clock.ts";
 import type { Limiter } from "../core/limiter/limiter.ts";
 import type { Store } from "../core/store/store.ts";
 import { timeOfId } from "../core/task-ids.ts";
@@ -241,7 +241,8 @@ const idleShareMax = 0.05;
 const nanosPerSecond = 1e9;
 
 /** The probe of this process. It holds a timer until it is disposed of. */
-export function openProcessProbe({ after, nowMs }: Clock): ProcessProbe & Disposable {
+export function openProcessProbe(clock: Clock): ProcessProbe & Disposable {
+  const { after, nowMs } = clock;
   const late = createHistogram();
   let loop = performance.eventLoopUtilization();
   let cancel = (): void => {};
@@ -252,7 +253,7 @@ export function openProcessProbe({ after, nowMs }: Clock): ProcessProbe & Dispos
       late.record(Math.max(1, Math.round((performance.now() - dueMs) * 1e6)));
       const { utilization } = performance.eventLoopUtilization(loop);
       loop = performance.eventLoopUtilization();
-      sample(utilization > idleShareMax ? sampleMs.busy : sampleMs.idle);
+      sample(utilization > idleShareMax ? sampleMs.busy : untilSharedMs(clock, sampleMs.idle));
     });
   };
   sample(sampleMs.busy);

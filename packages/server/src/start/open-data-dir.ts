@@ -18,7 +18,7 @@ import {
 import type { Config } from "../config/settings.ts";
 import { isUnsettled, replicasFolder, settleStores } from "../core/backup/replace-stores.ts";
 import { drawId } from "../core/backup/store-files.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, untilSharedMs } from "../core/clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
@@ -119,7 +119,7 @@ export function assertKindOfServer(config: Config): void {
 
 /** Keeps the witness of the log not much behind it, also when nothing is flushed. */
 function noteProgress(log: LocalLog, clock: Clock): void {
-  clock.after(witnessMs, () => {
+  clock.after(untilSharedMs(clock, witnessMs), () => {
     if (log.isClosed) return;
     log.noteProgress();
     noteProgress(log, clock);

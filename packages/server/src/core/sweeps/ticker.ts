@@ -5,7 +5,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { Logger } from "../../telemetry/logger.ts";
-import type { Clock } from "../clock.ts";
+import { type Clock, untilSharedMs } from "../clock.ts";
 
 export interface Job {
   readonly name: string;
@@ -18,7 +18,7 @@ export interface Job {
 const retryMs = 500;
 /** Faults that end when the disk has room again, or another node leads. */
 const passing: ReadonlySet<FaultError["code"]> = new Set(["disk_full", "not_leader", "unknown"]);
-/** The wall clock may be set forward: what waits for it is looked at no later than this. */
+/** The wall clock may be set forward: what waits for it is looked at about so often. */
 const sleepMsMaxDefault = 1000;
 
 export class Ticker implements AsyncDisposable {
@@ -50,7 +50,7 @@ export class Ticker implements AsyncDisposable {
     const nowMs = this.#clock.monotonicMs();
     const nextMs = Math.max(this.#earliestMs(), this.#notBeforeMs);
     if (nextMs === Number.POSITIVE_INFINITY) return;
-    const atMs = Math.min(nextMs, nowMs + this.#sleepMsMax);
+    const atMs = Math.min(nextMs, nowMs + untilSharedMs(this.#clock, this.#sleepMsMax));
     if (this.#cancel !== undefined && this.#timerMs <= atMs) return;
     this.#cancel?.();
     this.#timerMs = atMs;
