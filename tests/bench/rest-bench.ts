@@ -1,6 +1,7 @@
 /** What a server costs that has nothing to do: processor time, wake-ups and memory, with queues and delayed tasks that wait. */
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
+import { nodeArgs, nodeEnv } from "../../packages/server/src/start/launch.ts";
 import { cpuOf } from "./cpu-time.ts";
 import { type Figure, figure } from "./figures.ts";
 import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";
@@ -54,7 +55,7 @@ export async function restBench(args: readonly string[]): Promise<void> {
     const rest = await atRest(server, values.seconds);
     await workspace.stop(server.child);
     const restart = await restarted(() =>
-      workspace.startListening([serverMain], { ...env, ...free }),
+      workspace.startListening([...nodeArgs, serverMain], { ...nodeEnv([], env), ...env, ...free }),
     );
     table.add([String(values.queues), String(delayed)], [...rest, ...restart]);
   }

@@ -23,7 +23,7 @@ export function launchServer(options: LaunchOptions): ChildProcess {
   const { args, env, stdio, node = process.execPath } = options;
   return spawn(node, [...conditions(), ...nodeArgs, main, ...args], {
     stdio: withChannel(Array.isArray(stdio) ? stdio : [stdio, stdio, stdio]),
-    env: { ...measured, UV_THREADPOOL_SIZE: String(poolThreads(args, env)), ...env },
+    env: { ...nodeEnv(args, env), ...env },
     // In a group of its own it gets a Ctrl-C of the terminal only through this process, once.
     detached: process.platform !== "win32",
   });
@@ -33,6 +33,14 @@ export function launchServer(options: LaunchOptions): ChildProcess {
 function withChannel<Stream>(stdio: readonly Stream[]): (Stream | "ipc")[] {
   const hasChannel = stdio.some((stream) => stream === "ipc");
   return hasChannel ? [...stdio] : [...stdio, "ipc"];
+}
+
+/** The variables of a server with these arguments. */
+export function nodeEnv(
+  args: readonly string[],
+  env: LaunchOptions["env"],
+): Record<string, string> {
+  return { ...measured, UV_THREADPOOL_SIZE: String(poolThreads(args, env)) };
 }
 
 const measured = {
@@ -67,7 +75,7 @@ function shardsAsked(args: readonly string[], env: LaunchOptions["env"]): number
 }
 
 // A larger young generation takes 100 MB more and is no faster; measured with `npm run bench`.
-const nodeArgs: readonly string[] = ["--enable-source-maps", "--max-semi-space-size=8"];
+export const nodeArgs: readonly string[] = ["--enable-source-maps", "--max-semi-space-size=8"];
 
 const main: string = fileURLToPath(import.meta.url).replace(/launch\.(ts|js)$/, "main.$1");
 
