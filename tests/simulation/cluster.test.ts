@@ -237,7 +237,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: schedules,
     from: 'store.state === "open" && entry.record.options.unique === undefined',
     to: "entry.record.options.unique === undefined",
-    seed: 309,
+    seed: 350,
     says: /schedule \S+: /,
   },
 ];
