@@ -75,14 +75,17 @@ export function sharedLogContract(name: string, open: Open): void {
 
     test("reads any number of records, in pieces and in order", async () => {
       await using opened = await open();
-      const log = await opened.connect();
+      const [log, reader] = await Promise.all([opened.connect(), opened.connect()]);
       const expected = Array.from({ length: 400 }, (_, at) => `record ${at}`);
       for (const [at, text] of expected.entries()) await log.append(bytes(text), at + 1);
       assert.deepEqual(await texts(log, 1), expected);
       assert.deepEqual(await texts(log, 399), expected.slice(398));
       assert.equal(log.hasMore(400), false);
-      const piece = await log.read(1);
-      assert.equal(log.hasMore(piece.length), piece.length < 400);
+      // An end that was not told how long the log is; its server may be behind.
+      let read: readonly string[] = [];
+      while (read.length < expected.length) read = await texts(reader, 1);
+      const piece = await reader.read(1);
+      assert.equal(reader.hasMore(piece.length), piece.length < expected.length);
     });
 
     test("keeps records of any bytes, also large ones", async () => {
