@@ -12,9 +12,11 @@ import {
   umbrella,
 } from "../../../test/broker-world.ts";
 import type { ShardBroker } from "../broker/shard-broker.ts";
+import type { Clock } from "../clock.ts";
 import type { SeriesPoint } from "../records/series-record.ts";
 import { seriesPrefix } from "../store/keys.ts";
 import { minuteMs } from "./flow.ts";
+import { QueueSeries } from "./queue-series.ts";
 
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
@@ -77,6 +79,32 @@ test("hours that ended while nobody was there are added up by the next one that 
   await world.clock.advance(hourMs);
   await next.series.turn();
   assert.deepEqual(completed(await next.seriesOf(hours)), [3]);
+});
+
+test("the parts of a minute add up after a restart, and when the clock was set back", async () => {
+  const { world, broker } = await setup();
+  const minutes = { name: "work", tenantId: acme, unit: "m" } as const;
+  await finish(broker, 3);
+  await broker.series.turn();
+  const next = await world.reopen(broker);
+  let backMs = 0;
+  const nowMs = (): number => world.clock.nowMs() - backMs;
+  const monotonicMs = (): number => world.clock.monotonicMs();
+  const clock = { nowMs, monotonicMs } as Clock;
+  const series = new QueueSeries({ store: next.store, queues: next.queues, clock });
+  for (const count of [2, 5]) {
+    await finish(next, count);
+    await world.clock.advance(minuteMs);
+    await series.turn();
+  }
+  backMs = 2 * minuteMs;
+  await series.turn();
+  for (const count of [10, 20]) {
+    await finish(next, count);
+    await world.clock.advance(minuteMs);
+    await series.turn();
+  }
+  assert.deepEqual(completed(await series.points(minutes)), [15, 25]);
 });
 
 test("what happened in the queues of a tenant adds up, and is nobody else's", async () => {

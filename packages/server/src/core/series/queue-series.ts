@@ -39,6 +39,8 @@ export class QueueSeries {
   /** There are minutes that are not part of an hour yet. */
   #hasMinutes = false;
   #dueMs: number | undefined;
+  /** The latest minute that was written; undefined before the first. */
+  #written: number | undefined;
 
   constructor(parts: {
     readonly store: Store;
@@ -138,10 +140,15 @@ export class QueueSeries {
     return { ready, delayed, leased, dead, oldestMs };
   }
 
-  /** A minute in which the server was restarted has two parts. */
+  /** A minute in which the server was restarted, or the clock set back, has two parts. */
   async #withStored(
     points: readonly (readonly [SeriesName, SeriesPoint])[],
   ): Promise<RecordWrite[]> {
+    const minute = points[0]?.[1].number;
+    if (minute === undefined) return [];
+    const isNew = this.#written !== undefined && minute > this.#written;
+    this.#written = Math.max(this.#written ?? minute, minute);
+    if (isNew) return points.map(([of, point]) => writeOfPoint(of, point));
     const writes: RecordWrite[] = [];
     for (const [of, point] of points) {
       const { number } = point;
