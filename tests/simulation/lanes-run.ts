@@ -336,7 +336,7 @@ class LanesRun {
     this.#adopt(queue, lane);
     const pause = this.#paused.has(key) ? pausedByAnn : undefined;
     const done = this.#broker.setLane({ tenantId: acme, name: queue, lane }, { ...limits, pause });
-    this.#spentOf(queue, lane).record();
+    this.#record();
     await done;
   }
 
@@ -435,9 +435,14 @@ class LanesRun {
     if (because === "held" && lane !== "") {
       this.#spentOf(queue, lane).hold(this.#nowMs + this.#holdMs);
     }
-    for (const each of ["", lane]) this.#spentOf(queue, each).record();
+    this.#record();
     if (after === undefined) this.#tasks.delete(task.id);
     else this.#tasks.set(task.id, after);
+  }
+
+  /** What is written says what all lanes have spent by then. */
+  #record(): void {
+    for (const spent of this.#spent.values()) spent.record();
   }
 
   #settle(task: Task, used: number): void {
