@@ -21,6 +21,7 @@ class ThreeDisks implements AsyncDisposable {
   readonly servers: EtcdServers;
   readonly free: Map<string, number> = new Map(names.map((name) => [name, minFreeBytes]));
   readonly processes: Map<string, EtcdProcess> = new Map();
+  readonly #connected: EtcdServers[] = [];
   readonly #directory: string;
   readonly #ports: readonly number[];
 
@@ -87,7 +88,7 @@ class ThreeDisks implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.processes.values()].map((each) => each[Symbol.asyncDispose]()));
-    await this.servers[Symbol.asyncDispose]();
+    await Promise.all(this.#connected.map((each) => each[Symbol.asyncDispose]()));
     await rm(this.#directory, { recursive: true, force: true });
   }
 
@@ -96,7 +97,9 @@ class ThreeDisks implements AsyncDisposable {
   }
 
   #connect(ports: readonly number[]): EtcdServers {
-    return new EtcdServers({ urls: ports.map(urlOf), node: "test", clock });
+    const servers = new EtcdServers({ urls: ports.map(urlOf), node: "test", clock });
+    this.#connected.push(servers);
+    return servers;
   }
 }
 

@@ -386,7 +386,7 @@ function startMaintenance(parts: MaintenanceParts): {
   readonly notifier: NotifySubscribers;
   readonly bulkJobs: ReturnType<typeof runBulkJobs>;
 } {
-  const { config, clock, logger, keySets, apiKeys, audit, subscriptions, sleepMsMax } = parts;
+  const { config, clock, logger, keySets, apiKeys, audit, subscriptions, lookAgainMs } = parts;
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];
   const ofAudit = [writeAudit(audit), deleteOldAudit(audit)];
   const notifier = new NotifySubscribers(parts);
@@ -395,7 +395,7 @@ function startMaintenance(parts: MaintenanceParts): {
   const bulkJobs = runBulkJobs(parts.jobs);
   const ofTasks = [collectArtifacts(parts), bulkJobs];
   const jobs = [...ofKeys, ...ofAudit, ...ofTasks, ...ofSubscriptions];
-  const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
+  const ticker = new Ticker({ clock, logger, jobs, lookAgainMs });
   const wake = (): void => ticker.wake();
   for (const each of keySets) each.onPlanned = wake;
   apiKeys.onUsed = wake;

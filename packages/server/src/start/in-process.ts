@@ -152,7 +152,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     artifacts: new MemoryArtifacts(),
     fetchKeySet: () => Promise.reject(new Error("a server without ports fetches no keys")),
     onFailed: () => {},
-    sleepMsMax: Number.POSITIVE_INFINITY,
+    lookAgainMs: Number.POSITIVE_INFINITY,
   });
   const endpoints = newEndpoints("in-process");
   const streams = composeStreams({ ...parts, core, endpoints });

@@ -23,14 +23,14 @@ export interface ShardJobParts extends WebhookParts {
   /** Tells of changes that make something due. */
   readonly observers: ChangeObservers;
   /** How long the jobs may sleep; without a limit where the wall clock is never set. */
-  readonly sleepMsMax?: number | undefined;
+  readonly lookAgainMs?: number | undefined;
 }
 
 /** How long a shutdown waits for webhooks under way; what is cut off is sent again after it. */
 const webhooksSettleMs = 1000;
 
 export function startSweeps(parts: ShardJobParts): AsyncDisposable {
-  const { broker, observers, clock, logger, config, sleepMsMax } = parts;
+  const { broker, observers, clock, logger, config, lookAgainMs } = parts;
   const { store, series } = broker;
   const deletion = deleteOldTasks(parts);
   const lapses = endLapsedTasks(parts);
@@ -41,7 +41,7 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
   const ticker = new Ticker({
     clock,
     logger,
-    sleepMsMax,
+    lookAgainMs,
     jobs: [
       expireLeases({ ...parts, stalls }),
       promoteDueTasks(parts),
@@ -108,12 +108,12 @@ export function startSweeps(parts: ShardJobParts): AsyncDisposable {
 }
 
 /** Where only timers move the clock, nothing can happen between two of them. */
-function watchStalls({ broker, clock, logger, sleepMsMax }: ShardJobParts): StallWatch {
+function watchStalls({ broker, clock, logger, lookAgainMs }: ShardJobParts): StallWatch {
   const { leases } = broker;
   const warnings = new SpacedWarnings(logger, clock);
   return new StallWatch({
     clock,
-    isNeeded: () => leases.size > 0 && sleepMsMax !== Number.POSITIVE_INFINITY,
+    isNeeded: () => leases.size > 0 && lookAgainMs !== Number.POSITIVE_INFINITY,
     onStall: (stalledMs) => {
       leases.prolong(stalledMs);
       warnings.warn("the server was suspended for a while; leases are extended", {

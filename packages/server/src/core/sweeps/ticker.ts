@@ -19,13 +19,13 @@ const retryMs = 500;
 /** Faults that end when the disk has room again, or another node leads. */
 const passing: ReadonlySet<FaultError["code"]> = new Set(["disk_full", "not_leader", "unknown"]);
 /** The wall clock may be set forward: what waits for it is looked at about so often. */
-const sleepMsMaxDefault = 1000;
+const lookAgainMsDefault = 1000;
 
 export class Ticker implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #jobs: readonly Job[];
-  readonly #sleepMsMax: number;
+  readonly #lookAgainMs: number;
   #cancel: (() => void) | undefined;
   #timerMs = Number.POSITIVE_INFINITY;
   #running: Promise<void> | undefined;
@@ -36,12 +36,12 @@ export class Ticker implements AsyncDisposable {
     clock: Clock;
     logger: Logger;
     jobs: readonly Job[];
-    sleepMsMax?: number | undefined;
+    lookAgainMs?: number | undefined;
   }) {
     this.#clock = parts.clock;
     this.#logger = parts.logger;
     this.#jobs = parts.jobs;
-    this.#sleepMsMax = parts.sleepMsMax ?? sleepMsMaxDefault;
+    this.#lookAgainMs = parts.lookAgainMs ?? lookAgainMsDefault;
   }
 
   /** To be called when a job is due earlier than the ticker knows. */
@@ -50,7 +50,7 @@ export class Ticker implements AsyncDisposable {
     const nowMs = this.#clock.monotonicMs();
     const nextMs = Math.max(this.#earliestMs(), this.#notBeforeMs);
     if (nextMs === Number.POSITIVE_INFINITY) return;
-    const atMs = Math.min(nextMs, nowMs + untilSharedMs(this.#clock, this.#sleepMsMax));
+    const atMs = Math.min(nextMs, nowMs + untilSharedMs(this.#clock, this.#lookAgainMs));
     if (this.#cancel !== undefined && this.#timerMs <= atMs) return;
     this.#cancel?.();
     this.#timerMs = atMs;

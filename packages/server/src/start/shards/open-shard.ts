@@ -67,7 +67,7 @@ export interface ShardParts extends StoreParts {
   /** Is given the broker of each shard that is opened in this thread. */
   readonly onBroker?: ((broker: ShardBroker) => void) | undefined;
   /** How long maintenance may sleep; without a limit where the wall clock is never set. */
-  readonly sleepMsMax?: number | undefined;
+  readonly lookAgainMs?: number | undefined;
 }
 
 export interface MemoryLimits {
